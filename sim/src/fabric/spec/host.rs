@@ -1,0 +1,292 @@
+//! What all hosts are: RoCEv2 or RC Link, and their congestion control.
+
+use super::Congestion;
+use crate::fabric::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
+use crate::fabric::nscc::NsccSpec;
+use crate::fabric::transport::{SelectiveSpec, TransportKind};
+use crate::fabric::units::{Duration, Rate, Size};
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+/// What hosts speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// RoCEv2.
+    #[default]
+    Rocev2,
+    /// RC Link, the endpoint side of PAXI.
+    Rclink,
+}
+
+/// Formats of RC Link frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkFormat {
+    /// Ethernet, IPv4, UDP.
+    #[default]
+    Standard,
+    /// Traffic class in the source address.
+    AfhGen1,
+    /// Stations of 16 bits.
+    #[serde(rename = "afh_gen2_16b")]
+    AfhGen2,
+    /// The same without EtherType, tag and reliability header: nothing is sent again.
+    AfhLite,
+}
+
+/// What holds senders back (CBFC_EN).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowControlKind {
+    /// Pauses, from the switch and from receive memories.
+    #[default]
+    Pfc,
+    /// Credits, end to end and per virtual channel; hosts neither send nor obey pauses, and switches send none.
+    Cbfc,
+}
+
+/// Priority, or virtual channel, of each class of RC Link traffic.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkPriorities {
+    /// Raw Ethernet (TYPE3).
+    pub raw: Option<u8>,
+    /// Multicast (TYPE2).
+    pub multicast: Option<u8>,
+    /// Responses.
+    pub response: Option<u8>,
+    /// Requests of banks 0 to 3.
+    #[serde(deserialize_with = "banks")]
+    pub request: Option<[u8; 4]>,
+    /// Acknowledgements and credits.
+    pub ack: Option<u8>,
+}
+
+/// One priority for each bank. The reader of TOML would pass over further ones.
+fn banks<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 4]>, D::Error> {
+    let given = Vec::deserialize(from)?;
+    let wrong = |given: Vec<u8>| D::Error::custom(format!("{} priorities; requests have 4", given.len()));
+    given.try_into().map(Some).map_err(wrong)
+}
+
+/// Windows of RC Link's rate control.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum CcWindow {
+    /// 4.096 us.
+    #[default]
+    #[serde(rename = "4us")]
+    Us4,
+    /// 8.192 us.
+    #[serde(rename = "8us")]
+    Us8,
+    /// 16.384 us.
+    #[serde(rename = "16us")]
+    Us16,
+    /// 32.768 us.
+    #[serde(rename = "32us")]
+    Us32,
+    /// 65.536 us.
+    #[serde(rename = "65us")]
+    Us65,
+}
+
+/// RC Link hosts.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkHostSpec {
+    /// Format of the frames.
+    pub format: LinkFormat,
+    /// Go-back-N; without it (LITE mode) everything is sent once.
+    pub retransmit: bool,
+    /// Packets in flight.
+    pub window: u16,
+    /// Bytes are counted per such window.
+    pub cc_window: CcWindow,
+    /// `cc = "backoff"`: a flow halves its rate at most once per such time,
+    pub cut_period: Duration,
+    /// and raises it by a hundredth after each such time.
+    pub raise_period: Duration,
+    /// Pauses or credits.
+    pub flow_control: FlowControlKind,
+    /// Bytes of a credit: 32, 64, 128, 256, 1024 or 2048.
+    pub credit_bytes: u16,
+    /// Credits of each channel and peer: the memory of the receiver.
+    pub credits: u32,
+    /// Freed credits are reported once they are worth so many longest frames, 1 to 7,
+    pub credit_report: u8,
+    /// and at least this often, which mends losses.
+    pub credit_interval: Duration,
+    /// Messages are read this fast at most, in frames with gaps; as they come unless given.
+    pub read_rate: Option<Rate>,
+    /// What receive memories have room for after a pause was asked for; what the cable, the pipeline and two frames take
+    /// unless given.
+    pub round_trip: Option<Duration>,
+    /// Priority of each class.
+    pub priorities: LinkPriorities,
+}
+
+impl Default for LinkHostSpec {
+    fn default() -> Self {
+        Self {
+            format: LinkFormat::Standard,
+            retransmit: true,
+            window: 512,
+            cc_window: CcWindow::Us4,
+            cut_period: Duration::of(50_000),
+            raise_period: Duration::of(10_000),
+            flow_control: FlowControlKind::Pfc,
+            credit_bytes: 256,
+            credits: 4096,
+            credit_report: 2,
+            credit_interval: Duration::of(10_000),
+            read_rate: None,
+            round_trip: None,
+            priorities: LinkPriorities::default(),
+        }
+    }
+}
+
+/// All hosts.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostSpec {
+    /// What they speak.
+    pub protocol: Protocol,
+    /// RC Link hosts.
+    pub rclink: LinkHostSpec,
+    /// PFC priorities they obey; those that are lossless at the switch they are connected to unless given.
+    pub obey: Option<Vec<u8>>,
+    /// From the arrival of a PFC frame to its effect.
+    pub response: Duration,
+    /// From the making of a frame to the line.
+    pub tx_delay: Duration,
+    /// From the last bit of a frame to its effect.
+    pub rx_delay: Duration,
+    /// Payload bytes of a full packet.
+    pub payload: u16,
+    /// Packets per ACK; 16, or 1 where congestion control follows every one of them, unless given.
+    pub ack_every: Option<u16>,
+    /// Retransmission timeout.
+    pub timeout: Duration,
+    /// What they do about frames that are lost or overtake one another.
+    pub transport: TransportKind,
+    /// Constants of `transport = "selective_repeat"`.
+    pub selective_repeat: SelectiveSpec,
+    /// Least time between two CNPs of a flow.
+    pub cnp_interval: Duration,
+    /// Priority of CNPs, of which pauses hold them back; ACKs go with their data. Of RoCEv2: RC Link has classes of its
+    /// own.
+    pub cnp_priority: u8,
+    /// Congestion control of all workloads that do not say another in `cc`.
+    pub congestion_control: Option<Congestion>,
+    /// Rate control of flows with `cc = "dcqcn"`.
+    pub dcqcn: DcqcnSpec,
+    /// HPCC, with INT or PINT.
+    pub hpcc: HpccSpec,
+    /// TIMELY.
+    pub timely: TimelySpec,
+    /// DCTCP.
+    pub dctcp: DctcpSpec,
+    /// Swift.
+    pub swift: SwiftSpec,
+    /// NSCC.
+    pub nscc: NsccSpec,
+    /// How the bytes in flight of HPCC, TIMELY and DCTCP follow the rate; variable unless given, of TIMELY none.
+    pub window: Option<WindowKind>,
+    /// Bytes in flight at line rate; the largest bandwidth-delay product of the flows unless given.
+    pub window_bytes: Option<Size>,
+    /// Base round trip of HPCC and NSCC; the largest of the flows unless given.
+    pub base_rtt: Option<Duration>,
+}
+
+impl Default for HostSpec {
+    fn default() -> Self {
+        Self {
+            protocol: Protocol::Rocev2,
+            rclink: LinkHostSpec::default(),
+            obey: None,
+            response: Duration::of(0),
+            tx_delay: Duration::of(0),
+            rx_delay: Duration::of(0),
+            payload: 1024,
+            ack_every: None,
+            timeout: Duration::of(4_000_000),
+            transport: TransportKind::default(),
+            selective_repeat: SelectiveSpec::default(),
+            cnp_interval: Duration::of(50_000),
+            cnp_priority: 6,
+            congestion_control: None,
+            dcqcn: DcqcnSpec::default(),
+            hpcc: HpccSpec::default(),
+            timely: TimelySpec::default(),
+            dctcp: DctcpSpec::default(),
+            swift: SwiftSpec::default(),
+            nscc: NsccSpec::default(),
+            window: None,
+            window_bytes: None,
+            base_rtt: None,
+        }
+    }
+}
+
+/// Who of an adapter decides how fast a flow sends (CC-018 to CC-020).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scheme {
+    /// Scheme 1: hardware computes the rate and keeps it.
+    Hardware,
+    /// Scheme 2: firmware writes the rate, hardware keeps it.
+    FirmwareRate,
+    /// Scheme 3: firmware stops and starts the flow.
+    Firmware,
+}
+
+/// DCQCN: a named set of parameters and what differs from it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DcqcnSpec {
+    /// ConnectX defaults instead of the paper's.
+    pub connectx: bool,
+    /// Gain of alpha, 1024ths.
+    pub gain: Option<u32>,
+    /// Alpha at the first CNP, 1024ths.
+    pub initial_alpha: Option<u32>,
+    /// Additive increase.
+    pub additive: Option<Rate>,
+    /// Hyper increase.
+    pub hyper: Option<Rate>,
+    /// Increase timer.
+    pub increase_period: Option<Duration>,
+    /// Alpha decays after each such time without a CNP.
+    pub alpha_period: Option<Duration>,
+    /// One cut per such time.
+    pub cut_period: Option<Duration>,
+    /// Bytes between two increases.
+    pub byte_threshold: Option<Size>,
+    /// A cut takes alpha / 2^shift.
+    pub rate_shift: Option<u32>,
+    /// Increases before the next stage.
+    pub stages: Option<u32>,
+    /// A cut leaves at least this percentage of the rate.
+    pub min_left_percent: Option<u32>,
+    /// Rate set by the first CNP instead of a cut.
+    pub first_cnp_rate: Option<Rate>,
+    /// Lowest rate.
+    pub min_rate: Option<Rate>,
+    /// Rate at the start.
+    pub initial_rate: Option<Rate>,
+    /// As an adapter does under this scheme; absent: the algorithm alone, nothing limits what is in flight.
+    pub scheme: Option<Scheme>,
+    /// Firmware looks this often (schemes 2 and 3).
+    pub firmware_period: Option<Duration>,
+    /// Bytes of a work request, of which a flow is made: what is counted as in flight.
+    pub message: Option<Size>,
+    /// Work requests in flight (schemes 1 and 2).
+    pub outstanding: Option<u32>,
+    /// The same for a while after a CNP.
+    pub outstanding_after_cnp: Option<u32>,
+    /// That while.
+    pub restore_after: Option<Duration>,
+}

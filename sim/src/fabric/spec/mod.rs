@@ -1,0 +1,150 @@
+//! What a fabric file says. Every key with its default; unknown keys are errors.
+
+mod host;
+mod network;
+mod switch;
+mod workload;
+
+pub use host::{
+    CcWindow, DcqcnSpec, FlowControlKind, HostSpec, LinkFormat, LinkHostSpec, LinkPriorities, Protocol,
+    Scheme,
+};
+pub use network::{CustomLink, FailureSpec, LinkSpec, RoutingMode, RoutingSpec, Topology};
+pub use switch::{CoreKind, CrossbarMode, Forwarding, SwitchSpec};
+pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, Workload};
+
+use super::FabricError;
+use super::import::Files;
+use super::level::Level;
+use super::ns3_spec::Ns3Spec;
+use super::orders::OrderSpec;
+use super::source::Source;
+use super::units::Duration;
+use crate::digest::Digest;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::Path;
+
+/// A whole experiment.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FabricSpec {
+    /// Name in output.
+    pub name: String,
+    /// Whose switches and hosts.
+    #[serde(default)]
+    pub profile: Profile,
+    /// Frame by frame, or flows as rates.
+    #[serde(default)]
+    pub level: Level,
+    /// Seed of everything random.
+    #[serde(default = "one::<u64>")]
+    pub seed: u64,
+    /// The run ends here at the latest.
+    pub until: Duration,
+    /// Mean queue depths count from here.
+    #[serde(default)]
+    pub measure_from: Duration,
+    /// Delivered bytes and queue depths are recorded this often; absent: not at all.
+    pub sample: Option<Duration>,
+    /// The time of every frame is split into its parts, end to end and per leg.
+    #[serde(default)]
+    pub latency: bool,
+    /// Who is connected with whom.
+    pub topology: Topology,
+    /// Links of hosts.
+    #[serde(default)]
+    pub link: LinkSpec,
+    /// Links between switches; like those of hosts unless given.
+    pub trunk: Option<LinkSpec>,
+    /// How switches choose among equal paths.
+    #[serde(default)]
+    pub routing: RoutingSpec,
+    /// Links that fail.
+    #[serde(default, rename = "failure")]
+    pub failures: Vec<FailureSpec>,
+    /// All switches.
+    #[serde(default)]
+    pub switch: SwitchSpec,
+    /// All hosts.
+    #[serde(default)]
+    pub host: HostSpec,
+    /// Engines of switches that sum for hosts.
+    #[serde(default)]
+    pub inc: IncSpec,
+    /// Constants of profile "ns3-hpcc".
+    #[serde(default)]
+    pub ns3: Ns3Spec,
+    /// The traffic.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<Workload>,
+    /// What is done to queue pairs while it runs.
+    #[serde(default, rename = "order")]
+    pub orders: Vec<OrderSpec>,
+    /// Where it was read from.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(in crate::fabric) source: Source,
+    /// Files it names.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(in crate::fabric) files: Files,
+}
+
+/// Whose switches and hosts play.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Profile {
+    /// weir's: the switch that runs on DPDK, hosts with RoCE headers, Ethernet's preamble, FCS and gap.
+    #[default]
+    #[serde(rename = "weir")]
+    Weir,
+    /// Those of the published HPCC simulator, quirks included ([`crate::ns3`]).
+    #[serde(rename = "ns3-hpcc")]
+    Ns3Hpcc,
+}
+
+fn one<T: From<u8>>() -> T {
+    1.into()
+}
+
+/// Line and column, from 1, of a place in a text.
+fn position(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
+    (before.matches('\n').count() + 1, column + 1)
+}
+
+/// Reads a spec from TOML, calling it `file` in messages, and the files it names, which are beside that one.
+///
+/// # Errors
+/// [`FabricError::Syntax`], or a file that cannot be read; what the spec says is checked by [`super::run`].
+pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
+    load_in(file, text, Path::new(file).parent().unwrap_or(Path::new("")))
+}
+
+/// The same with the files it names in `folder`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_in(file: &str, text: &str, folder: &Path) -> Result<FabricSpec, FabricError> {
+    let wrong = |e: toml::de::Error| FabricError::Syntax {
+        file: file.into(),
+        at: e.span().map(|span| position(text, span.start)),
+        message: e.to_string().trim_end().into(),
+    };
+    let mut spec: FabricSpec = toml::from_str(text).map_err(wrong)?;
+    let common = spec.host.congestion_control.unwrap_or_default();
+    for w in &mut spec.workloads {
+        w.cc = w.cc.or(Some(common));
+    }
+    spec.source = Source { file: file.into(), text: text.into() };
+    spec.files = Files::read(&spec, folder).map_err(|e| spec.locate(e))?;
+    Ok(spec)
+}
+
+impl FabricSpec {
+    /// 128-bit FNV-1a hash of everything the spec says, defaults included, as 32 hexadecimal digits.
+    pub fn hash(&self) -> String {
+        Digest::of(format!("{self:?}").as_bytes()).to_string()
+    }
+}

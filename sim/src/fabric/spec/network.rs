@@ -1,0 +1,179 @@
+//! Switches and hosts, what joins them, and links that fail.
+
+use super::one;
+use crate::fabric::units::{Duration, Rate};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Who is connected with whom. Hosts are `h0`, `h1`, ... and switches `s0`, ... except in `custom`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Topology {
+    /// Two hosts and a cable: scenario A.
+    Direct,
+    /// One switch.
+    Star {
+        /// Hosts.
+        hosts: usize,
+    },
+    /// Two switches; `pairs` hosts on each side.
+    Dumbbell {
+        /// Hosts on each side: `h0`.. left, then right.
+        pairs: usize,
+    },
+    /// Switches in a row: scenarios B and C with two, the PFC chain with more.
+    Chain {
+        /// Switches.
+        switches: usize,
+        /// Hosts on each.
+        hosts_per_switch: usize,
+    },
+    /// Every leaf to every spine.
+    LeafSpine {
+        /// Leaves.
+        leaves: usize,
+        /// Spines.
+        spines: usize,
+        /// Hosts on each leaf.
+        hosts_per_leaf: usize,
+        /// Links between a leaf and a spine.
+        #[serde(default = "one::<usize>")]
+        links_per_spine: usize,
+        /// Rate of the hosts of a leaf in that of its trunks, from which it follows; `[trunk] rate` unless given.
+        oversubscription: Option<f64>,
+    },
+    /// Servers of `rails` hosts each. Host r of every server of a unit is at leaf r of the unit; all leaves at all spines.
+    Rail {
+        /// Servers. Host r of server n is `h(n * rails + r)`.
+        servers: usize,
+        /// Hosts of a server.
+        rails: usize,
+        /// Servers that share their leaves; all unless given.
+        servers_per_unit: Option<usize>,
+        /// Spines.
+        spines: usize,
+        /// As of `leaf_spine`.
+        oversubscription: Option<f64>,
+    },
+    /// Groups of leaves and spines, all leaves of a group at all its spines, and links between the spines of every two
+    /// groups.
+    DragonflyPlus {
+        /// Groups.
+        groups: usize,
+        /// Leaves of a group.
+        leaves: usize,
+        /// Spines of a group.
+        spines: usize,
+        /// Hosts on each leaf.
+        hosts_per_leaf: usize,
+        /// Links between two groups, by the spines of both in turn.
+        links_per_pair: usize,
+    },
+    /// Three stages, k pods of k/2 edge and k/2 aggregation switches, k^3/4 hosts.
+    FatTree {
+        /// Ports per switch, even.
+        k: usize,
+    },
+    /// Switches in a ring, all frames clockwise: the shape in which PFC can deadlock.
+    Ring {
+        /// Switches.
+        switches: usize,
+        /// Hosts on each.
+        hosts_per_switch: usize,
+    },
+    /// The topology file of the HPCC simulator. Hosts are `h` and switches `s` with their number in it.
+    HpccFile {
+        /// The file; beside this one unless the path is absolute.
+        file: String,
+    },
+    /// As listed.
+    Custom {
+        /// Names of hosts.
+        hosts: Vec<String>,
+        /// Names of switches.
+        switches: Vec<String>,
+        /// Links.
+        links: Vec<CustomLink>,
+        /// Addresses of hosts that do not get one by their place in the list.
+        #[serde(default)]
+        macs: BTreeMap<String, String>,
+    },
+}
+
+/// A link of a custom topology.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomLink {
+    /// One end.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// Rate; that of `[link]` unless given.
+    pub rate: Option<Rate>,
+    /// One-way delay; that of `[link]` unless given.
+    pub delay: Option<Duration>,
+    /// Its share among equal paths, 1 to 64; 1 unless given.
+    pub weight: Option<u32>,
+}
+
+/// Which of its equal paths a switch sends a frame by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingMode {
+    /// One for all frames of a flow, by a hash of the 5-tuple.
+    #[default]
+    Ecmp,
+    /// Any, frame by frame: packet spraying.
+    Spray,
+}
+
+/// Routing in switches.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RoutingSpec {
+    /// Among equal paths.
+    pub mode: RoutingMode,
+    /// From the failure or the repair of a link to routes that know of it.
+    pub convergence: Duration,
+}
+
+impl Default for RoutingSpec {
+    fn default() -> Self {
+        Self { mode: RoutingMode::Ecmp, convergence: Duration::of(100_000) }
+    }
+}
+
+/// Links between two nodes fail, both ways.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailureSpec {
+    /// One end.
+    pub a: String,
+    /// The other end.
+    pub b: String,
+    /// When.
+    pub at: Duration,
+    /// When they work again; never unless given.
+    pub repair: Option<Duration>,
+}
+
+/// A kind of link.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkSpec {
+    /// bit/s, both ways.
+    pub rate: Rate,
+    /// One-way delay of the cable.
+    pub delay: Duration,
+    /// Share of data frames lost on it.
+    pub loss: f64,
+    /// Share of PFC frames lost on it.
+    pub pause_loss: f64,
+}
+
+impl Default for LinkSpec {
+    fn default() -> Self {
+        Self { rate: Rate::of(100_000_000_000), delay: Duration::of(1000), loss: 0.0, pause_loss: 0.0 }
+    }
+}

@@ -1,0 +1,244 @@
+//! Traffic.
+
+use crate::fabric::sizes::SizeDistribution;
+use crate::fabric::units::{Duration, Rate, Size};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// In-network aggregation: engines behind internal ports of switches, of workloads `inc_all_reduce`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IncSpec {
+    /// Switches with an engine; all unless given.
+    pub switches: Option<Vec<String>>,
+    /// Rate of the internal port; all other ports of the switch together unless given.
+    pub rate: Option<Rate>,
+    /// Time between switch and engine, each way.
+    pub delay: Duration,
+    /// Packets a rank may be ahead of the slowest.
+    pub window: u32,
+}
+
+impl Default for IncSpec {
+    fn default() -> Self {
+        Self { switches: None, rate: None, delay: Duration::of(0), window: 256 }
+    }
+}
+
+/// Types of RC Link frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameType {
+    /// Frames of a queue pair.
+    #[default]
+    Type1,
+    /// Multicast: one message to all members of a group, once.
+    Type2,
+    /// Raw Ethernet, sent once.
+    Type3,
+}
+
+impl FrameType {
+    pub(in crate::fabric) fn word(self) -> &'static str {
+        match self {
+            Self::Type1 => "type1",
+            Self::Type2 => "type2",
+            Self::Type3 => "type3",
+        }
+    }
+}
+
+/// Traffic. Which keys a kind needs is in its own line.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// What is sent.
+    pub kind: Pattern,
+    /// Payload bytes: of each flow; all-reduce: of the whole vector. Absent where allowed: endless.
+    pub bytes: Option<Size>,
+    /// First flow not before this.
+    #[serde(default)]
+    pub start: Duration,
+    /// Each further flow starts this much later.
+    #[serde(default)]
+    pub stagger: Duration,
+    /// Sending host (flow).
+    pub from: Option<String>,
+    /// Receiving host (flow, incast; poisson, where it is any unless given).
+    pub to: Option<String>,
+    /// Sending hosts (incast); all but the receiver unless given.
+    pub senders: Option<usize>,
+    /// Host i sends to host i + shift (permutation); a random permutation unless given.
+    pub shift: Option<usize>,
+    /// Offered load of each host's link, 0 to 1 (poisson).
+    pub load: Option<f64>,
+    /// Flow sizes (poisson, unless all have `bytes`).
+    pub sizes: Option<SizeDistribution>,
+    /// Flows arrive for this long (poisson).
+    pub duration: Option<Duration>,
+    /// What is sent (htsim_matrix, hpcc_flows, operations, chakra); beside this file unless the path is absolute.
+    pub file: Option<String>,
+    /// Time of that file that is `start` here.
+    #[serde(default)]
+    pub origin: Duration,
+    /// Hosts of the ranks, in their order.
+    pub hosts: Option<Vec<String>>,
+    /// How many ranks there are; one for each host unless given.
+    pub ranks: Option<usize>,
+    /// Which hosts they are on.
+    pub placement: Option<Placement>,
+    /// Ranks of a group (hierarchical_all_reduce, rail_all_reduce); those of a server in a `rail` topology unless given.
+    pub group: Option<usize>,
+    /// Bytes from each rank, a row, to each (all_to_allv).
+    pub matrix: Option<Vec<Vec<Size>>>,
+    /// Micro-batches of a step (pipeline).
+    pub microbatches: Option<usize>,
+    /// Time of a micro-batch at a stage (pipeline).
+    pub forward: Option<Duration>,
+    /// The same on the way back (pipeline).
+    pub backward: Option<Duration>,
+    /// Ranks that store (storage).
+    pub servers: Option<usize>,
+    /// Reads and writes of each client (storage).
+    pub ios: Option<usize>,
+    /// Those of them that are under way at once (storage); 1 unless given.
+    pub depth: Option<usize>,
+    /// Share of reads (storage); 1 unless given.
+    pub reads: Option<f64>,
+    /// Servers that what is written goes to, one after the other (storage); 1 unless given.
+    pub replicas: Option<usize>,
+    /// Time of a server for each, one after the other (storage); none unless given.
+    pub service: Option<Duration>,
+    /// Reliable, or datagrams nobody acknowledges.
+    #[serde(default = "yes")]
+    pub reliable: bool,
+    /// Congestion control; that of `[host]` unless given.
+    pub cc: Option<Congestion>,
+    /// Rate on the wire without congestion control; the link's unless given.
+    pub rate: Option<Rate>,
+    /// PFC priority of the data at the host.
+    #[serde(default = "three")]
+    pub priority: u8,
+    /// DSCP of the data.
+    #[serde(default = "dscp_26")]
+    pub dscp: u8,
+    /// Every packet is answered with a response of so many bytes, once the receiver reads it (RC Link).
+    pub response: Option<Size>,
+    /// Type of its frames (RC Link).
+    #[serde(default, rename = "type")]
+    pub frames: FrameType,
+    /// Who hears a group (type2); all other hosts unless given.
+    pub members: Option<Vec<String>>,
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// One flow: `from`, `to`.
+    Flow,
+    /// Many to one: `to`, `bytes`.
+    Incast,
+    /// Each to one other: `shift` or at random.
+    Permutation,
+    /// Each to every other.
+    AllToAll,
+    /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before. A host's steps
+    /// share one queue pair: what congestion has made of its rate stays.
+    AllReduce,
+    /// All-reduce of `bytes` over all hosts by two binary trees, of half the vector each: sums go up in chunks of 32 packets,
+    /// the result comes down. An inner host of one tree is a leaf of the other.
+    TreeAllReduce,
+    /// All-reduce of `bytes` over all hosts by engines of the switches: every host sends its vector to the engine it is
+    /// planned to, gets the sum, and checks every bit of it. A flow is a host; it is delivered with its last result.
+    IncAllReduce,
+    /// Flows of random `sizes`, or of `bytes` each, between random hosts or to one, `load`, for `duration`.
+    Poisson,
+    /// The connection matrix of htsim in `file`, triggers included.
+    HtsimMatrix,
+    /// The flow file of the HPCC simulator in `file`.
+    HpccFlows,
+    /// Ring reduce-scatter of `bytes` at each rank.
+    ReduceScatter,
+    /// Ring all-gather to `bytes` at each rank.
+    AllGather,
+    /// Each to every other what `matrix` says.
+    #[serde(rename = "all_to_allv")]
+    AllToAllV,
+    /// All-reduce of `bytes` by recursive halving and doubling, of a power of two of ranks.
+    HalvingDoublingAllReduce,
+    /// All-reduce of `bytes`: each `group` of ranks sends to its first, the first ones form a ring, and send back.
+    HierarchicalAllReduce,
+    /// All-reduce of `bytes`: ring reduce-scatter within each `group`, a ring of the ranks with the same place in all groups,
+    /// ring all-gather within each group.
+    RailAllReduce,
+    /// A training step of a pipeline, one forward, one backward: ranks are stages, `bytes` go from one to the next for each of
+    /// `microbatches`, and back; `forward` and `backward` are computed.
+    Pipeline,
+    /// The last `servers` ranks store; each other reads and writes `ios` times `bytes`.
+    Storage,
+    /// The operations in `file`, rank by rank.
+    Operations,
+    /// The Chakra execution traces in `file`, one for each rank.
+    Chakra,
+}
+
+/// Which hosts the ranks of a job are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// The first ones.
+    #[default]
+    Packed,
+    /// Equally far apart in the order of their numbers.
+    Spread,
+    /// At random.
+    Random,
+}
+
+/// How a flow reacts to marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Congestion {
+    /// DCQCN.
+    Dcqcn,
+    /// Fewer bytes per window after a CNP, in RC Link.
+    Backoff,
+    /// HPCC with INT.
+    Hpcc,
+    /// HPCC with PINT.
+    #[serde(rename = "hpcc-pint")]
+    HpccPint,
+    /// TIMELY.
+    Timely,
+    /// DCTCP.
+    Dctcp,
+    /// Swift.
+    Swift,
+    /// NSCC of Ultra Ethernet.
+    Nscc,
+    /// Line rate, `window_bytes` in flight.
+    FixedWindow,
+    /// Not at all.
+    #[default]
+    None,
+}
+
+impl Workload {
+    /// Its congestion control. [`load`] has set that of the hosts where it says none.
+    pub fn cc(&self) -> Congestion {
+        self.cc.unwrap_or_default()
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn three() -> u8 {
+    3
+}
+
+fn dscp_26() -> u8 {
+    26
+}
