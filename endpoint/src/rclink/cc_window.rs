@@ -26,6 +26,12 @@ impl Window {
     pub fn ns(self) -> Nanos {
         4096 << self as u32
     }
+
+    /// Bytes that `rate` bit/s bring in a window, at least one.
+    pub fn bytes(self, rate: u64) -> u32 {
+        let bytes = u128::from(rate) * u128::from(self.ns()) / 8_000_000_000;
+        u32::try_from(bytes).unwrap_or(u32::MAX).max(1)
+    }
 }
 
 /// Highest threshold: 22 bits.

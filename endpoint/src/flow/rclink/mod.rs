@@ -245,8 +245,7 @@ impl LinkNic {
         backs_off: bool,
     ) -> Result<(), LinkFlowError> {
         let rate = flow.pace.fixed().map_or(self.config.rate, |rate| rate.min(self.config.rate));
-        let bytes = u128::from(rate) * u128::from(self.config.cc_window.ns()) / 8_000_000_000;
-        let length_thr = u32::try_from(bytes).unwrap_or(MAX_LENGTH_THR).clamp(1, MAX_LENGTH_THR);
+        let length_thr = self.config.cc_window.bytes(rate).min(MAX_LENGTH_THR);
         let window = self.config.window.clamp(1, MAX_WINDOW);
         self.link.create_qp(link::QpConfig {
             peer,

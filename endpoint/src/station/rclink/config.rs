@@ -73,8 +73,7 @@ pub struct PairConfig {
 impl PairConfig {
     /// Bytes per window at the highest rate.
     pub fn threshold(&self) -> u32 {
-        let bytes = u128::from(self.rate) * u128::from(self.window.ns()) / 8_000_000_000;
-        u32::try_from(bytes).unwrap_or(u32::MAX).max(1)
+        self.window.bytes(self.rate)
     }
 }
 
