@@ -175,7 +175,7 @@ pub(super) struct Heard {
 }
 
 /// What an answer of selective repeat says besides the PSN before the first packet that is missing: on the wire a
-/// reserved byte and PSN, a reserved byte and 24 bits, 128 bits, most significant byte first.
+/// byte of flags and PSN, a reserved byte and 24 bits, 128 bits, most significant byte first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sack {
     /// PSN after the highest that has arrived.
@@ -184,6 +184,8 @@ pub(super) struct Sack {
     pub beyond: u32,
     /// Which of the packets from the first missing one on have arrived: bit 0 is that one.
     pub bits: u128,
+    /// A packet that asked has come again since the last answer (bit 0 of the flags): one more was on its way than was missing.
+    pub repeated: bool,
 }
 
 impl Sack {
@@ -191,7 +193,7 @@ impl Sack {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let own: &[u8; SACK_BYTES as usize] = bytes.get(AETH_END..)?.first_chunk()?;
         let bits = own[8..].iter().fold(0, |bits, byte| bits << 8 | u128::from(*byte));
-        Some(Self { end: Psn::new(be24(own, 1)), beyond: be24(own, 5), bits })
+        Some(Self { end: Psn::new(be24(own, 1)), beyond: be24(own, 5), bits, repeated: own[0] & 1 == 1 })
     }
 }
 
@@ -227,6 +229,7 @@ impl HeaderFrame {
     /// The same, of selective repeat.
     pub(super) fn set_sack(&mut self, sack: &Sack) {
         let own = &mut self.bytes[AETH_END..SACK_END];
+        own[0] = sack.repeated.into();
         own[1..4].copy_from_slice(&sack.end.get().to_be_bytes()[1..]);
         own[5..8].copy_from_slice(&sack.beyond.to_be_bytes()[1..]);
         own[8..].copy_from_slice(&sack.bits.to_be_bytes());

@@ -96,7 +96,7 @@ impl Receiver {
         } else {
             frame.set_answer(expected.previous(), Syndrome::ACK_NO_CREDITS);
         }
-        if let Some(reorder) = &self.reorder {
+        if let Some(reorder) = &mut self.reorder {
             frame.set_sack(&reorder.sack(self.incoming.expected));
         }
         frame
@@ -139,7 +139,10 @@ impl Receiver {
             let placed = known.map_or(Placed::Useless, place);
             let (Some(packet), Placed::Upto(upto, owed)) = (known, placed) else {
                 incoming.seen(counted).useless += 1;
-                self.ack_due |= heard.ack_req && known.is_some();
+                if heard.ack_req && known.is_some() {
+                    self.ack_due = true;
+                    reorder.came_again();
+                }
                 return None;
             };
             self.ack_due |= owed;

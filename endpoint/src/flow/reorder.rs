@@ -22,6 +22,8 @@ pub(super) struct Reorder {
     reach: u64,
     /// Packets that asked while others before them were missing.
     asked: BTreeSet<u64>,
+    /// A packet that asked has come again since the last answer.
+    repeated: bool,
 }
 
 /// What became of a packet.
@@ -43,6 +45,7 @@ impl Reorder {
             beyond: 0,
             reach: 0,
             asked: BTreeSet::new(),
+            repeated: false,
         }
     }
 
@@ -88,8 +91,13 @@ impl Reorder {
         Placed::Upto(upto, owed)
     }
 
+    /// A packet that asks, and was there before, has come.
+    pub fn came_again(&mut self) {
+        self.repeated = true;
+    }
+
     /// What an answer says while `expected` is the first packet that is missing.
-    pub fn sack(&self, expected: u64) -> Sack {
+    pub fn sack(&mut self, expected: u64) -> Sack {
         let bits = (0..3).fold(0u128, |bits, nth| {
             let first = (expected / WORD + nth) * WORD;
             let word = u128::from(self.word(first));
@@ -100,7 +108,7 @@ impl Reorder {
             }
         });
         let end = Psn::new(0).plus(self.reach.max(expected));
-        Sack { end, beyond: self.beyond as u32, bits }
+        Sack { end, beyond: self.beyond as u32, bits, repeated: std::mem::take(&mut self.repeated) }
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! Behind the last packet nothing is sent that could tell. If nobody says for two round trips (more where they vary) that it has
 //! arrived it goes again (the tail loss probe of RFC 8985); once it has, and the time that so many packets would take is over,
-//! another one asks, and what is missing then is lost.
+//! another one asks, and what is missing then is lost. Answers say whether a packet has come twice: if that one has
+//! not, it was lost, and congestion control is told so once (RFC 8985, 7.4).
 
 use super::frame::Sack;
 use super::sender::SelectiveRepeat;
@@ -36,6 +37,9 @@ pub(super) struct Repair {
     stale: u64,
     /// That packet, until it has arrived.
     probe: Option<Probe>,
+    /// The last packet that probed the tail while nobody knew whether it had arrived, and whether it has by now; `None`: it is known
+    /// whether it was lost.
+    doubt: Option<(u64, bool)>,
     /// Smoothed round trip and its mean deviation (RFC 6298), ns.
     round_trip: Nanos,
     deviation: Nanos,
@@ -54,6 +58,7 @@ impl Repair {
             resent: BTreeMap::new(),
             stale: 0,
             probe: None,
+            doubt: None,
             round_trip: config.initial_round_trip,
             deviation: config.initial_round_trip / 2,
             newest: None,
@@ -88,7 +93,7 @@ impl Repair {
         self.resent.clear();
         self.lost.insert(oldest);
         (self.stale, self.probe) = (highest, Some(Probe::Oldest(oldest)));
-        self.timed = None;
+        (self.timed, self.doubt) = (None, None);
     }
 
     /// When the tail of `highest` packets is probed, the last one of which was sent at `sent`, ns; `None`: something is sent again
@@ -117,6 +122,8 @@ impl Repair {
         if self.newest.is_some_and(|(upto, _)| upto == highest) {
             self.resent.clear();
             self.stale = highest;
+        } else {
+            self.doubt = Some((newest, false));
         }
     }
 
@@ -162,6 +169,15 @@ impl Repair {
                 // What arrives now may be the second one.
                 self.timed = self.timed.filter(|(timed, _)| *timed != packet);
                 found += 1;
+            }
+        }
+        // What was found to be lost is told anyway.
+        if let Some((packet, known)) = self.doubt.take().filter(|_| found == 0) {
+            let is_there = known || arrived(&packet);
+            match known && reach > packet + 1 {
+                _ if is_there && sack.repeated => {}
+                true => found = 1,
+                false => self.doubt = Some((packet, is_there)),
             }
         }
         found

@@ -4,6 +4,7 @@ use super::frame::{Sack, hear};
 use super::tests::{RATE, flow, pair};
 use super::*;
 use crate::congestion::Algorithm;
+use crate::congestion::swift;
 use crate::congestion::telemetry::Stamp;
 use crate::roce::psn::Psn;
 use crate::roce::wire::{Nak, Syndrome};
@@ -64,7 +65,7 @@ fn frames_that_overtake_one_another_are_all_taken_and_none_is_sent_again() {
         let mut rng = Rng::new(seed);
         let mut nics = pair(flow(500_123, Pace::Line, any_order(1024, 200)));
         let end = run(&mut nics, 10_000_000, |_, _, _| Some(delay(&mut rng)));
-        let (sender, received) = (&nics[0].senders()[0], nics[1].receivers()[0].received(0));
+        let (sender, received) = (&nics[0].senders()[0], nics[1].receiver(0).unwrap().received(0));
         assert!(sender.is_done(), "seed {seed}");
         assert_eq!((received.packets, received.bytes, received.useless), (501, 500_123, 0), "seed {seed}");
         assert_eq!((sender.sent(0).packets, sender.sent(0).resent, sender.sent(0).timeouts), (501, 0, 0));
@@ -76,7 +77,7 @@ fn frames_that_overtake_one_another_are_all_taken_and_none_is_sent_again() {
     let mut rng = Rng::new(0);
     let mut nics = pair(flow(500_123, Pace::Line, Transport::Reliable));
     run(&mut nics, 66_000, |_, _, _| Some(delay(&mut rng)));
-    assert!(nics[1].receivers()[0].received(0).packets < 100);
+    assert!(nics[1].receiver(0).unwrap().received(0).packets < 100);
 }
 
 /// A frame in ten is lost, each way.
@@ -99,7 +100,7 @@ fn any_loss_pattern_is_repaired_and_only_what_was_lost_is_sent_again() {
             }
             (!loses).then(|| delay(&mut rng))
         });
-        let (sender, received) = (&nics[0].senders()[0], nics[1].receivers()[0].received(0));
+        let (sender, received) = (&nics[0].senders()[0], nics[1].receiver(0).unwrap().received(0));
         assert!(sender.is_done(), "seed {seed}");
         assert_eq!((received.packets, received.bytes), (401, 400_321), "seed {seed}");
         let sent = sender.sent(0);
@@ -137,7 +138,7 @@ fn a_lost_tail_is_found_by_a_probe_and_by_the_timeout_where_that_is_lost_too() {
     let end =
         run(&mut nics, 10_000_000, |from, n, _| (from == 1 || !(96..=100).contains(&n)).then_some(1000));
     let sent = *nics[0].senders()[0].sent(0);
-    let useless = |nics: &[Nic; 2]| nics[1].receivers()[0].received(0).useless;
+    let useless = |nics: &[Nic; 2]| nics[1].receiver(0).unwrap().received(0).useless;
     assert_eq!((sent.resent, sent.probes, sent.timeouts, useless(&nics)), (6, 2, 0, 1));
     // 100 packets take 9 us, then two round trips or more are silent, one brings the last one, 20 packets take 2 us, and two round
     // trips bring the rest.
@@ -153,13 +154,60 @@ fn a_lost_tail_is_found_by_a_probe_and_by_the_timeout_where_that_is_lost_too() {
     assert!(nics[0].senders()[0].is_done() && (100_000..140_000).contains(&end), "{end}");
 }
 
+/// Packets in flight that Swift allows after two messages, of which the second begins when the first is complete.
+fn window_after(mut wire: impl FnMut(usize, u64) -> Option<Nanos>) -> u64 {
+    let params = swift::Params {
+        line_bps: RATE,
+        payload: 1000,
+        base_target: 1_000_000,
+        hop_scale: 0,
+        hops: 0,
+        flow_range: 0,
+        flow_max: 100.0,
+        flow_min: 0.1,
+        ai: 1.0,
+        beta: 0.8,
+        max_mdf: 0.5,
+        min_cwnd: 1.0,
+        max_cwnd: 100.0,
+        initial_cwnd: 100.0,
+        retx_reset: 5,
+    };
+    let first =
+        Flow { ack_every: 1, ..flow(20_000, Pace::Acks(Algorithm::Swift(params)), any_order(256, 8)) };
+    let mut nics = pair(first);
+    let mut now = run(&mut nics, 10_000_000, |from, n, _| wire(from, n));
+    for id in [8, 9] {
+        let more = Flow { id, start: now, bytes: if id == 8 { 20_000 } else { 300_000 }, ..first };
+        nics[0].send_more(0, more);
+        nics[1].expect_more(0, more);
+        if id == 8 {
+            now = run(&mut nics, 10_000_000, |_, _, _| Some(1000));
+        }
+    }
+    let sent = nics[0].senders()[0].sent(0);
+    assert_eq!((sent.timeouts, sent.probes), (0, 1));
+    (now..now + 1_000_000).step_by(90).map_while(|now| nics[0].poll_transmit(now)).count() as u64
+}
+
+/// RFC 8985, 7.4: a loss that the probe itself has repaired counts, too; and one that was none does not.
+#[test]
+fn congestion_control_hears_of_a_loss_that_a_probe_has_repaired_once() {
+    assert_eq!(window_after(|from, n| (from == 1 || n != 20).then_some(1000)), 51);
+    assert_eq!(
+        window_after(|from, n| Some(if (from, n) == (0, 20) { 9_000 } else { 1000 })),
+        100,
+        "it was late"
+    );
+}
+
 #[test]
 fn no_more_than_the_window_is_ahead_of_what_is_missing() {
     // The second packet takes 50 us, all others 1 us.
     let mut nics = pair(flow(200_000, Pace::Line, any_order(32, 40)));
     let mut held = 0;
     run(&mut nics, 40_000, |from, n, _| Some(if (from, n) == (0, 2) { 50_000 } else { 1000 }));
-    held += nics[1].receivers()[0].received(0).packets;
+    held += nics[1].receiver(0).unwrap().received(0).packets;
     assert_eq!(
         (held, nics[0].senders()[0].sent(0).packets),
         (32, 33),
@@ -190,10 +238,10 @@ fn messages_of_a_queue_pair_are_delivered_each_with_its_last_packet() {
     assert_eq!(come(3, 3), Some((8, 1000, true, 1)), "the first message is not complete");
     assert_eq!(come(2, 4), Some((7, 1000, false, 0)));
     assert_eq!(come(1, 5), Some((7, 1000, true, 1)));
-    let receiver = &nics[1].receivers()[0];
+    let receiver = nics[1].receiver(0).unwrap();
     assert_eq!([0, 1].map(|nth| receiver.received(nth).delivered()), [Some(5), Some(3)]);
     let ack = nics[1].poll_transmit(10).unwrap();
-    assert_eq!(Sack::read(ack.bytes()), Some(Sack { end: Psn::new(5), beyond: 0, bits: 0 }));
+    assert_eq!(Sack::read(ack.bytes()), Some(Sack { end: Psn::new(5), beyond: 0, bits: 0, repeated: true }));
     nics[0].handle_frame(ack.bytes(), None, 2_000);
     // The sender completes them in their order.
     assert_eq!([(); 3].map(|()| nics[0].poll_completed()), [Some(7), Some(8), None]);
@@ -202,8 +250,12 @@ fn messages_of_a_queue_pair_are_delivered_each_with_its_last_packet() {
 
 #[test]
 fn what_an_answer_says_is_on_the_wire() {
-    let sack =
-        Sack { end: Psn::new(0xab_cdef), beyond: 0x01_2345, bits: 0x8000_0000_0000_0000_0000_0000_0000_0005 };
+    let sack = Sack {
+        end: Psn::new(0xab_cdef),
+        beyond: 0x01_2345,
+        bits: 0x8000_0000_0000_0000_0000_0000_0000_0005,
+        repeated: true,
+    };
     let mut nics = pair(flow(5_000, Pace::Line, any_order(64, 8)));
     let frames: Vec<_> = (0..5).map(|_| nics[0].poll_transmit(1_000).unwrap()).collect();
     nics[1].handle_frame(frames[3].bytes(), None, 1);
@@ -213,7 +265,7 @@ fn what_an_answer_says_is_on_the_wire() {
     let heard = hear(ack.bytes()).unwrap();
     assert_eq!(
         (heard.psn, Sack::read(ack.bytes())),
-        (Psn::new(0xff_ffff), Some(Sack { end: Psn::new(4), beyond: 1, bits: 8 }))
+        (Psn::new(0xff_ffff), Some(Sack { end: Psn::new(4), beyond: 1, bits: 8, repeated: false }))
     );
     ack.set_sack(&sack);
     assert_eq!(Sack::read(ack.bytes()), Some(sack));
@@ -245,7 +297,13 @@ fn strange_answers_do_no_harm() {
             };
             answer.set_answer(Psn::new(small(&mut rng)), syndrome);
             let bits = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
-            answer.set_sack(&Sack { end: Psn::new(small(&mut rng)), beyond: small(&mut rng), bits });
+            let repeated = rng.next_u32().is_multiple_of(2);
+            answer.set_sack(&Sack {
+                end: Psn::new(small(&mut rng)),
+                beyond: small(&mut rng),
+                bits,
+                repeated,
+            });
             nics[0].handle_frame(answer.bytes(), None, 6_000);
         }
         run(&mut nics, 20_000_000, |_, _, _| Some(1000));
