@@ -1,8 +1,8 @@
 //! What is to happen, by time: equal times in the order in which they were asked for.
 //!
 //! A wheel of slots of about a nanosecond holds the next four microseconds, which is nearly all there ever is
-//! in a fabric; a heap holds the rest, and hands it over as it comes near. Within a slot the list is
-//! kept sorted, and what is new nearly always belongs to its end.
+//! in a fabric; a heap holds the rest, and hands it over as it comes near. A slot is put in order when its time has come: what is in
+//! it then goes through a heap, unless it is alone, as it nearly always is in a small fabric.
 
 use super::time::Ps;
 use std::cmp::Reverse;
@@ -32,10 +32,12 @@ pub(super) const UNSETTLED: u64 = 1 << 63;
 pub(super) struct EventQueue<T> {
     nodes: Vec<Node<T>>,
     spare: Vec<u32>,
-    /// Last node of each slot; its `next` is the first.
-    tails: Box<[u32]>,
+    /// Newest node of each slot, whose `next` is the one before it.
+    newest: Box<[u32]>,
     words: [u64; WORDS],
     summary: u64,
+    /// What was in the slot of `now`, in order: time, number and node. New ones are in the slot again.
+    due: BinaryHeap<Reverse<(Ps, u64, u32)>>,
     far: BinaryHeap<Reverse<(Ps, u64, u32)>>,
     /// Number of the next event that is asked for.
     order: u64,
@@ -50,9 +52,10 @@ impl<T: Copy> EventQueue<T> {
         Self {
             nodes: Vec::new(),
             spare: Vec::new(),
-            tails: vec![NIL; SPAN].into(),
+            newest: vec![NIL; SPAN].into(),
             words: [0; WORDS],
             summary: 0,
+            due: BinaryHeap::new(),
             far: BinaryHeap::new(),
             order,
             now,
@@ -128,6 +131,11 @@ impl<T: Copy> EventQueue<T> {
                 node.order = base + u64::from(*number);
             }
         }
+        if !self.asked.is_empty() && !self.due.is_empty() {
+            let mut due = std::mem::take(&mut self.due).into_vec();
+            due.iter_mut().for_each(|Reverse((_, order, at))| *order = self.nodes[*at as usize].order);
+            self.due = due.into();
+        }
         self.asked.clear();
     }
 
@@ -137,40 +145,43 @@ impl<T: Copy> EventQueue<T> {
     }
 
     #[inline]
+    fn slot_of(time: Ps) -> usize {
+        (time >> SHIFT) as usize % SPAN
+    }
+
+    #[inline]
     fn place(&mut self, at: u32) {
-        let Node { time, order, .. } = self.nodes[at as usize];
-        let slot = (time >> SHIFT) as usize % SPAN;
-        let tail = self.tails[slot];
-        if tail == NIL {
-            self.nodes[at as usize].next = at;
-            self.tails[slot] = at;
+        let slot = Self::slot_of(self.nodes[at as usize].time);
+        let before = std::mem::replace(&mut self.newest[slot], at);
+        self.nodes[at as usize].next = before;
+        if before == NIL {
             self.words[slot / 64] |= 1 << (slot % 64);
             self.summary |= 1 << (slot / 64);
-            return;
         }
-        let last = self.nodes[tail as usize];
-        let mut before = tail;
-        if (last.time, last.order) < (time, order) {
-            self.tails[slot] = at;
-        } else {
-            // Before the first later one.
-            loop {
-                let next = self.nodes[before as usize].next;
-                let n = &self.nodes[next as usize];
-                if (n.time, n.order) > (time, order) {
-                    break;
-                }
-                before = next;
-            }
+    }
+
+    /// Takes all nodes of a slot, the newest first.
+    #[inline]
+    fn clear(&mut self, slot: usize) -> u32 {
+        self.words[slot / 64] &= !(1 << (slot % 64));
+        if self.words[slot / 64] == 0 {
+            self.summary &= !(1 << (slot / 64));
         }
-        self.nodes[at as usize].next = self.nodes[before as usize].next;
-        self.nodes[before as usize].next = at;
+        std::mem::replace(&mut self.newest[slot], NIL)
+    }
+
+    /// Time, number and node of each in the list that begins with `first`.
+    fn listed(&self, first: u32) -> impl Iterator<Item = (Ps, u64, u32)> {
+        let some = |at: u32| (at != NIL).then_some(at);
+        let all = std::iter::successors(some(first), move |at| some(self.nodes[*at as usize].next));
+        all.map(|at| (self.nodes[at as usize].time, self.nodes[at as usize].order, at))
     }
 
     /// When something comes next, and its number.
     pub fn next(&self) -> Option<(Ps, u64)> {
-        let mut slot = (self.now >> SHIFT) as usize % SPAN;
-        if self.tails[slot] == NIL {
+        let mut slot = Self::slot_of(self.now);
+        let due = self.due.peek().map(|Reverse(first)| *first);
+        if due.is_none() && self.newest[slot] == NIL {
             if self.summary == 0 {
                 // Equal times may not be in order there.
                 let &Reverse((first, ..)) = self.far.peek()?;
@@ -180,15 +191,14 @@ impl<T: Copy> EventQueue<T> {
             }
             slot = self.next_slot(slot);
         }
-        let Node { time, order, .. } = self.nodes[self.nodes[self.tails[slot] as usize].next as usize];
-        Some((time, order))
+        self.listed(self.newest[slot]).chain(due).min().map(|(time, order, _)| (time, order))
     }
 
     /// Takes what comes next, if it comes before this time and number.
     #[inline]
     pub fn pop_before(&mut self, limit: (Ps, u64)) -> Option<(Ps, u64, T)> {
-        let mut slot = (self.now >> SHIFT) as usize % SPAN;
-        if self.tails[slot] == NIL {
+        let mut slot = Self::slot_of(self.now);
+        if self.due.is_empty() && self.newest[slot] == NIL {
             let now = if self.summary == 0 {
                 self.far.peek()?.0.0
             } else {
@@ -200,22 +210,25 @@ impl<T: Copy> EventQueue<T> {
             }
             self.now = now;
             self.fetch();
-            slot = (self.now >> SHIFT) as usize % SPAN;
+            slot = Self::slot_of(self.now);
         }
-        let tail = self.tails[slot];
-        let first = self.nodes[tail as usize].next;
-        let Node { time, order, next, what } = self.nodes[first as usize];
+        let newest = self.newest[slot];
+        let alone = newest != NIL && self.due.is_empty() && self.nodes[newest as usize].next == NIL;
+        if newest != NIL && !alone {
+            self.clear(slot);
+            let mut due = std::mem::take(&mut self.due);
+            due.extend(self.listed(newest).map(Reverse));
+            self.due = due;
+        }
+        let first = if alone { newest } else { self.due.peek()?.0.2 };
+        let Node { time, order, what, .. } = self.nodes[first as usize];
         if (time, order) >= limit {
             return None;
         }
-        if first == tail {
-            self.tails[slot] = NIL;
-            self.words[slot / 64] &= !(1 << (slot % 64));
-            if self.words[slot / 64] == 0 {
-                self.summary &= !(1 << (slot / 64));
-            }
+        if alone {
+            self.clear(slot);
         } else {
-            self.nodes[tail as usize].next = next;
+            self.due.pop();
         }
         self.spare.push(first);
         self.now = time;
