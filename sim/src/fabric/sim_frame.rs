@@ -103,8 +103,8 @@ impl SimFrame {
 }
 
 impl Frame for SimFrame {
-    /// They come one by one, and several wait in one batch only as copies of a flooded frame.
-    type Row = SizedFrames<Self, 4>;
+    /// They come one by one.
+    type Row = SizedFrames<Self, 1>;
 
     #[inline]
     fn bytes(&self) -> &[u8] {
