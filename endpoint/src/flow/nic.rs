@@ -46,7 +46,8 @@ pub struct NicReport {
     pub unexpected: u64,
 }
 
-/// A NIC. Queue pair numbers are indices: a flow's data goes to the receiver's, answers to the sender's.
+/// A NIC. Queue pair numbers are indices: a flow's data goes to the receiver's, answers to the sender's. Ends that send are numbered
+/// in the order they were added, those that receive as they are told.
 #[derive(Debug)]
 pub struct Nic {
     config: NicConfig,
@@ -55,7 +56,7 @@ pub struct Nic {
     active: Vec<u32>,
     /// Position in `active` after the one that sent last.
     turn: usize,
-    receivers: Vec<Receiver>,
+    receivers: Vec<Option<Receiver>>,
     /// Receivers with an answer to send, and with a CNP.
     answers: VecDeque<u32>,
     cnps: VecDeque<u32>,
@@ -91,11 +92,6 @@ impl Nic {
         self.senders.len() as u32
     }
 
-    /// Queue pair number the next receiver will have: where data goes.
-    pub fn next_receiver(&self) -> u32 {
-        self.receivers.len() as u32
-    }
-
     /// Adds a queue pair that sends `flow` along `route`.
     ///
     /// # Errors
@@ -106,9 +102,13 @@ impl Nic {
         Ok(())
     }
 
-    /// Adds a queue pair that receives `flow`; answers go along `back`.
-    pub fn expect(&mut self, flow: Flow, back: Route) {
-        self.receivers.push(Receiver::new(flow, back, self.config.cnp_interval));
+    /// Adds a queue pair that receives `flow`, with number `at`: where its data goes. Answers go along `back`.
+    pub fn expect(&mut self, at: u32, flow: Flow, back: Route) {
+        let at = at as usize;
+        if self.receivers.len() <= at {
+            self.receivers.resize_with(at + 1, || None);
+        }
+        self.receivers[at] = Some(Receiver::new(flow, back, self.config.cnp_interval));
     }
 
     /// One more flow over the queue pair that is sender number `at`.
@@ -122,7 +122,9 @@ impl Nic {
 
     /// One more flow over the queue pair that is receiver number `at`.
     pub fn expect_more(&mut self, at: u32, flow: Flow) {
-        self.receivers[at as usize].append(flow);
+        let receiver = self.receivers.get_mut(at as usize).and_then(Option::as_mut);
+        debug_assert!(receiver.is_some(), "number {at} was not added");
+        receiver.into_iter().for_each(|receiver| receiver.append(flow));
     }
 
     /// Sending ends, in the order they were added.
@@ -135,9 +137,9 @@ impl Nic {
         self.senders.iter_mut().map(Sender::adapter_mut).collect()
     }
 
-    /// Receiving ends, in the order they were added.
-    pub fn receivers(&self) -> &[Receiver] {
-        &self.receivers
+    /// The receiving end number `at`, once it was added.
+    pub fn receiver(&self, at: u32) -> Option<&Receiver> {
+        self.receivers.get(at as usize)?.as_ref()
     }
 
     /// What the NIC saw until `now`.
@@ -175,7 +177,7 @@ impl Nic {
             }
             return None;
         }
-        let Some(receiver) = self.receivers.get_mut(at) else {
+        let Some(Some(receiver)) = self.receivers.get_mut(at) else {
             self.unexpected += 1;
             return None;
         };
@@ -189,6 +191,11 @@ impl Nic {
             self.cnps.push_back(heard.qpn);
         }
         arrival
+    }
+
+    /// PFC priority of the answers of receiving end `at`.
+    fn answer_priority(&self, at: u32) -> u8 {
+        self.receivers[at as usize].as_ref().map_or(0, Receiver::priority)
     }
 
     fn retire(&mut self, sender: u32) {
@@ -205,16 +212,17 @@ impl Nic {
         let held = |priority: u8| paused >> priority & 1 == 1;
         if !held(self.config.cnp.priority)
             && let Some(at) = self.cnps.pop_front()
+            && let Some(receiver) = &mut self.receivers[at as usize]
         {
-            return Some(self.receivers[at as usize].cnp(self.config.cnp));
+            return Some(receiver.cnp(self.config.cnp));
         }
         // A NAK whose gap has been filled since leaves nothing to say.
-        while let Some(nth) =
-            self.answers.iter().position(|at| !held(self.receivers[*at as usize].priority()))
+        while let Some(nth) = self.answers.iter().position(|at| !held(self.answer_priority(*at)))
             && let Some(at) = self.answers.remove(nth)
         {
-            let receiver = &mut self.receivers[at as usize];
-            if receiver.due().0 {
+            if let Some(receiver) = &mut self.receivers[at as usize]
+                && receiver.due().0
+            {
                 self.carried = receiver.take_echo();
                 return Some(receiver.answer());
             }
@@ -268,7 +276,7 @@ impl Nic {
             if next <= now {
                 break;
             }
-            next = next.min(waits(self.receivers[*at as usize].priority()));
+            next = next.min(waits(self.answer_priority(*at)));
         }
         for &ix in &self.active {
             if next <= now {

@@ -50,7 +50,7 @@ fn route(from: u8, to: u8) -> Route {
 pub(super) fn pair(flow: Flow) -> [Nic; 2] {
     let mut nics = [nic(), nic()];
     nics[0].send(flow, &route(1, 2)).unwrap();
-    nics[1].expect(flow, route(2, 1));
+    nics[1].expect(0, flow, route(2, 1));
     nics
 }
 
@@ -117,7 +117,7 @@ fn headers_are_what_the_switch_and_the_transport_read() {
 fn a_clean_wire_delivers_once_and_stops() {
     let mut nics = pair(flow(100_000, Pace::Line, Transport::Reliable));
     let end = run(&mut nics, 1_000_000, |_, _, _| true);
-    let received = nics[1].receivers()[0].received(0);
+    let received = nics[1].receiver(0).unwrap().received(0);
     assert_eq!((received.packets, received.bytes, received.useless), (100, 100_000, 0));
     assert!(nics[0].senders()[0].is_done() && end < 20_000, "{end}");
 }
@@ -128,7 +128,7 @@ fn any_loss_pattern_is_repaired_by_go_back_n() {
         let mut rng = weir_dataplane::rng::Rng::new(seed);
         let mut nics = pair(flow(50_123, Pace::Line, Transport::Reliable));
         run(&mut nics, 100_000_000, |_, _, _| !rng.next_u32().is_multiple_of(10));
-        let (sender, receiver) = (&nics[0].senders()[0], nics[1].receivers()[0].received(0));
+        let (sender, receiver) = (&nics[0].senders()[0], nics[1].receiver(0).unwrap().received(0));
         assert!(sender.is_done(), "seed {seed}");
         assert_eq!((receiver.packets, receiver.bytes), (51, 50_123), "seed {seed}");
         assert!(sender.sent(0).resent > 0 && sender.sent(0).packets == sender.sent(0).resent + 51);
@@ -139,7 +139,7 @@ fn any_loss_pattern_is_repaired_by_go_back_n() {
 fn a_datagram_flow_counts_what_is_missing() {
     let mut nics = pair(flow(100_000, Pace::Line, Transport::Datagram));
     run(&mut nics, 1_000_000, |_, n, _| n % 10 != 5);
-    let received = nics[1].receivers()[0].received(0);
+    let received = nics[1].receiver(0).unwrap().received(0);
     assert_eq!((received.packets, received.missing, received.naks), (90, 10, 0));
     assert_eq!((received.lost, received.delivered()), (10_000, None), "not delivered");
     assert!(received.ended.is_some() && nics[0].senders()[0].is_done());
@@ -156,7 +156,7 @@ fn marks_come_back_as_cnps_and_slow_the_flow_down() {
         }
         true
     });
-    let received = nics[1].receivers()[0].received(0);
+    let received = nics[1].receiver(0).unwrap().received(0);
     assert!((2..=3).contains(&received.cnps), "one per 50 us: {}", received.cnps);
     let rate = nics[0].senders()[0].rate().unwrap();
     assert!(rate < RATE / 3, "{rate}");
@@ -189,7 +189,7 @@ fn cc003_the_limit_of_outstanding_work_never_stops_a_flow_for_good() {
         };
         let mut nics = pair(flow);
         let end = run(&mut nics, 1_000_000, |_, _, _| true);
-        assert_eq!(nics[1].receivers()[0].received(0).bytes, 100_000, "{scheme:?}");
+        assert_eq!(nics[1].receiver(0).unwrap().received(0).bytes, 100_000, "{scheme:?}");
         // 34 requests, a round trip of 2 us and a little each.
         assert!(nics[0].senders()[0].is_done() && end < 34 * 3_000, "{scheme:?}: {end}");
     }
@@ -200,7 +200,7 @@ fn a_slow_flow_does_not_time_out_before_it_has_asked() {
     // A packet of 1082 bytes takes 866 us at 10 Mb/s, so the fourth, which asks, leaves after 26 timeouts.
     let mut nics = pair(flow(8_000, Pace::Fixed(10_000_000), Transport::Reliable));
     let end = run(&mut nics, 20_000_000, |_, _, _| true);
-    let (sender, received) = (&nics[0].senders()[0], nics[1].receivers()[0].received(0));
+    let (sender, received) = (&nics[0].senders()[0], nics[1].receiver(0).unwrap().received(0));
     assert!(sender.is_done() && end < 7_000_000, "{end}");
     assert_eq!((sender.sent(0).packets, sender.sent(0).timeouts, received.useless), (8, 0, 0));
 }
@@ -239,7 +239,7 @@ fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
         }
     }
     assert_eq!(done, Some(Arrival { flow: 8, bytes: 500, delivered: true, ended: 1 }));
-    let receiver = &nics[1].receivers()[0];
+    let receiver = nics[1].receiver(0).unwrap();
     assert_eq!((receiver.received(0).bytes, receiver.received(1).bytes), (200_000, 3_500));
     assert_eq!((nics[0].senders()[0].sent(0).packets, nics[0].senders()[0].sent(1).packets), (200, 4));
     // All packets have arrived, and nobody has said so to the sender.
@@ -270,7 +270,7 @@ fn a_flow_whose_end_is_lost_ends_with_the_next_one_and_is_not_delivered() {
             Arrival { flow: 8, bytes: 700, delivered: true, ended: 2 },
         ]
     );
-    let received = nics[1].receivers()[0].received(0);
+    let received = nics[1].receiver(0).unwrap().received(0);
     assert_eq!((received.missing, received.lost, received.delivered()), (2, 1_500, None));
     // Nobody acknowledges: what has been sent is complete.
     assert_eq!((nics[0].poll_completed(), nics[0].poll_completed()), (Some(7), Some(8)));

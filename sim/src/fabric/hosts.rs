@@ -210,18 +210,19 @@ impl Host {
         self.roce()?.take_late()
     }
 
-    /// Number of the next end it sends such a flow by, and of the next it receives one by.
-    pub fn next(&self, carriage: Carriage) -> (u32, u32) {
+    /// Number of the next end it sends such a flow by, or in RC Link receives one by.
+    pub fn next(&self, carriage: Carriage) -> u32 {
         match (self, carriage) {
-            (Self::Roce(host), _) => (host.nic.next_sender(), host.nic.next_receiver()),
-            (Self::Engine(_), _) => (0, 0),
-            (Self::RcLink(nic), Carriage::Pair) => (nic.next_end(), nic.next_end()),
-            (Self::RcLink(nic), _) => (nic.next_datagram(), nic.next_datagram()),
+            (Self::Roce(host), _) => host.nic.next_sender(),
+            (Self::Engine(_), _) => 0,
+            (Self::RcLink(nic), Carriage::Pair) => nic.next_end(),
+            (Self::RcLink(nic), _) => nic.next_datagram(),
         }
     }
 
-    /// A queue pair that sends a flow to number `peer` of the receiver, or receives it from that of the sender.
-    pub fn open(&mut self, opening: &Opening, sends: bool, peer: u32) {
+    /// A queue pair that sends a flow, or receives it, with its number here and that of its other end.
+    pub fn open(&mut self, opening: &Opening, sends: bool, [number, peer]: [u32; 2]) {
+        debug_assert!(self.receives_apart() && !sends || number == self.next(opening.carriage));
         let [own, other] = if sends { opening.ends } else { [opening.ends[1], opening.ends[0]] };
         // What is not possible was refused when flows were made.
         let made = match self {
@@ -238,7 +239,7 @@ impl Host {
                 if sends {
                     nic.send(opening.flow, &route).is_ok()
                 } else {
-                    nic.expect(opening.flow, route);
+                    nic.expect(number, opening.flow, route);
                     true
                 }
             }
@@ -347,8 +348,8 @@ impl Host {
         }
     }
 
-    /// Ends it receives by are numbered apart from those it sends by.
-    pub fn numbers_apart(&self) -> bool {
+    /// Ends it receives by have numbers of their own, given in any order.
+    pub fn receives_apart(&self) -> bool {
         matches!(self, Self::Roce(_))
     }
 
@@ -364,7 +365,7 @@ impl Host {
     /// What its receiving end `at` has seen of its flow `nth`, if it expects that by now and the rest has yet to come over its line.
     pub fn has_received(&self, at: u32, nth: usize) -> Option<&Received> {
         match self {
-            Self::Roce(host) => host.nic.receivers().get(at as usize)?.has_received(nth),
+            Self::Roce(host) => host.nic.receiver(at)?.has_received(nth),
             Self::Engine(_) => None,
             Self::RcLink(nic) => nic.has_received(at as usize, nth),
         }
@@ -372,11 +373,12 @@ impl Host {
 
     /// What its receiving end `at` has seen of its flow `nth`.
     pub fn received(&self, at: u32, nth: usize) -> Received {
-        let at = at as usize;
         match self {
-            Self::Roce(host) => *host.nic.receivers()[at].received(nth),
+            Self::Roce(host) => {
+                host.nic.receiver(at).map_or_else(Received::default, |end| *end.received(nth))
+            }
             Self::Engine(_) => Received::default(),
-            Self::RcLink(nic) => nic.received(at, nth),
+            Self::RcLink(nic) => nic.received(at as usize, nth),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Every key of a fabric file has an effect: another legal value gives another report. Which keys there are is asked of
 //! the reader itself, so a key without a case here fails.
 
-use super::{load, load_in, run};
+use super::{FabricError, FabricSpec, load, load_in, run};
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
@@ -571,11 +571,16 @@ fn base(more: More<'_>) -> Vec<(String, Value)> {
     more.iter().map(|(path, text)| ((*path).into(), value(text))).collect()
 }
 
-/// Everything a run says but its identity.
-fn said(key: &str, text: &str) -> serde_json::Value {
+/// Reads a file that may name others.
+pub(super) fn read(text: &str) -> Result<FabricSpec, FabricError> {
     let dir = tempfile::tempdir().unwrap();
     FILES.iter().for_each(|(name, text)| std::fs::write(dir.path().join(name), text).unwrap());
-    let report = load_in("keys.toml", text, dir.path()).and_then(|spec| run(&spec));
+    load_in("keys.toml", text, dir.path())
+}
+
+/// Everything a run says but its identity.
+fn said(key: &str, text: &str) -> serde_json::Value {
+    let report = read(text).and_then(|spec| run(&spec));
     let report = report.unwrap_or_else(|e| panic!("{key}: {e}\n{text}"));
     without_identity(&report)
 }

@@ -61,7 +61,7 @@ pub use orders::{
     OrderResult, OrderSpec, PairTrace, QueuePair, RegisterValue, TraceCounts, TraceEntry, TraceState,
     TraceSwitch,
 };
-pub use play::{Progress, run, run_with};
+pub use play::{Progress, Undivided, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
 };

@@ -9,6 +9,7 @@ use super::topology::Plan;
 use super::workload::Planned;
 use super::{FabricError, flow_level, ns3};
 use std::ops::ControlFlow;
+use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
 /// How far a run has come.
@@ -34,6 +35,34 @@ impl Progress {
     }
 }
 
+/// Why one thread plays a run although it may have several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Undivided {
+    /// Of another profile.
+    #[error("the published simulator is one piece")]
+    Profile,
+    /// Flows as rates.
+    #[error("at flow level there are no frames to divide")]
+    Level,
+    /// Groups of nodes have to be apart, and of about the same size.
+    #[error("its switches are too few, or too close to one another, to be divided")]
+    Topology,
+    /// What depends on one another at once is played together.
+    #[error("operations at its hosts begin with the end of others elsewhere, without a message")]
+    Operations,
+    /// The numbers of RC Link's queue pairs.
+    #[error(
+        "RC Link hosts number queue pairs as they are opened, and some are opened when something else has ended"
+    )]
+    QueuePairs,
+    /// Ranks fail with their queue pairs, and the last one ends the run.
+    #[error("ranks of `inc_all_reduce` alone may fail, and the run end, at any time")]
+    Ranks,
+    /// All come together for it.
+    #[error("`sample`, or the window of `abm`, is too short: all of the fabric comes together for each")]
+    Periods,
+}
+
 /// Plays `spec` on one thread, from time 0 until all flows are delivered or its end.
 ///
 /// # Errors
@@ -53,8 +82,10 @@ pub fn run_with(
 ) -> Result<Report, FabricError> {
     let played = match (spec.profile, spec.level) {
         (Profile::Weir, Level::Packet) => engine::run(spec, threads, progress),
-        (Profile::Weir, Level::Flow | Level::Hybrid) => flow_level::run(spec, progress),
-        (Profile::Ns3Hpcc, Level::Packet) => ns3::run(spec, progress),
+        (Profile::Weir, Level::Flow | Level::Hybrid) => flow_level::run(spec, threads, progress),
+        (Profile::Ns3Hpcc, Level::Packet) => {
+            ns3::run(spec, progress).map(|report| Report { undivided: Some(Undivided::Profile), ..report })
+        }
         (Profile::Ns3Hpcc, Level::Flow | Level::Hybrid) => Err(FabricError::Profile {
             key: "level".into(),
             why: "the published simulator plays packets alone; take the key out, or use profile = \"weir\""

@@ -4,6 +4,7 @@ use super::collective_report::{CollectiveResult, CollectiveSummary};
 use super::latency::Latency;
 use super::level::Level;
 use super::orders::{OrderResult, PairTrace};
+use super::play::Undivided;
 use super::reasons;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::Timeline;
@@ -44,6 +45,9 @@ pub struct Report {
     /// Whether the run was told to stop before its end: what follows is of the time up to there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
+    /// Why one thread played it, if more were allowed: not of the result, which is the same for any number.
+    #[serde(skip)]
+    pub undivided: Option<Undivided>,
     /// Events played.
     pub events: u64,
     /// Flows that have an end, and those of them that were delivered: every byte arrived.
@@ -436,6 +440,7 @@ impl Report {
                     frame bytes are without FCS; null: not measured",
             end_ns,
             stopped: false,
+            undivided: None,
             events,
             flows_finite: 0,
             flows_done: 0,

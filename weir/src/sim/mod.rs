@@ -7,7 +7,7 @@ mod replay;
 
 use crate::Outcome;
 use crate::check;
-use crate::output::say;
+use crate::output::{say, say_err};
 use crate::refusal::cannot;
 use crate::run::Stop;
 use anyhow::{Context, Result};
@@ -39,8 +39,8 @@ pub struct SimArgs {
     /// Print the report as JSON instead of a summary.
     #[arg(short, long)]
     pub json: bool,
-    /// Threads at most; all cores unless given. The report is the same for any number. One thread plays what cannot be divided: a single
-    /// switch, random losses and spraying, RC Link.
+    /// Threads at most; all cores unless given. The report is the same for any number. Where one thread plays all although you ask for
+    /// more, a note on standard error says why.
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 }
@@ -105,6 +105,9 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
         }
     })?;
     bar.end();
+    if let (Some(threads), Some(why)) = (args.threads, report.undivided) {
+        say_err!("{}: one thread of {threads} played it: {why}", report.name);
+    }
     if json {
         say!("{}", report.to_json());
     } else {

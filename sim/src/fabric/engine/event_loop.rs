@@ -6,7 +6,7 @@ use super::world::{Fabric, Pair, Started, SwitchNode};
 use crate::fabric::congestion::Leaving;
 use crate::fabric::hosts::Opening;
 use crate::fabric::latency::Journey;
-use crate::fabric::play::Progress;
+use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
@@ -74,19 +74,24 @@ pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps
 }
 
 impl Fabric<'_> {
-    /// Plays to the end, on so many threads at most; 0: on one, as a whole.
-    pub(super) fn play(&mut self, threads: usize, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
+    /// Plays to the end, on so many threads at most. Returns why one played it, if more were allowed.
+    pub(super) fn play(
+        &mut self,
+        threads: usize,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Option<Undivided> {
         let groups = Groups::new(self, threads);
         self.begin();
-        match groups {
-            None => {
+        match &groups {
+            Err(_) => {
                 self.play_before((Ps::MAX, 0), u64::MAX, progress);
             }
-            Some(groups) => groups.play(self, progress),
+            Ok(groups) => groups.play(self, progress),
         }
         if !self.is_over() && !self.stopped {
             self.now = self.until();
         }
+        groups.err().filter(|_| threads > 1)
     }
 
     fn begin(&mut self) {
@@ -201,7 +206,7 @@ impl Fabric<'_> {
         let sent_with = planned.sent_with().and_then(|first| self.started.of(first));
         let known = self.pairs.of(pair);
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
-            sender: sent_with.map_or_else(|| self.hosts[from].next(planned.carriage).0, |first| first.sender),
+            sender: sent_with.map_or_else(|| self.hosts[from].next(planned.carriage), |first| first.sender),
             receiver: self.next_receiver(planned),
             flows: 0,
         });
@@ -210,21 +215,27 @@ impl Fabric<'_> {
         let opening = known.is_none().then(|| self.opening(planned, flow));
         if self.hosts.holds(to) {
             match &opening {
-                Some(opening) => self.hosts[to].open(opening, false, sender),
+                Some(opening) => self.hosts[to].open(opening, false, [receiver, sender]),
                 None => self.hosts[to].open_more(flow, false, receiver),
             }
         } else if !apart {
-            self.expect_elsewhere(flow, receiver);
+            self.expect_elsewhere(flow, receiver, opening.is_some().then_some(sender));
         }
         match &opening {
             _ if sent_with.is_some() => {}
-            Some(opening) => self.hosts[from].open(opening, true, receiver),
+            Some(opening) => self.hosts[from].open(opening, true, [sender, receiver]),
             None => self.hosts[from].open_more(flow, true, sender),
         }
         if let Some(request) = answers.and_then(|request| self.receiver_of(request)) {
             self.hosts[from].answer(request, sender);
         }
         self.try_transmit(self.out[from][0]);
+    }
+
+    /// Number of the end by which the receiver of a flow is about to receive it.
+    fn next_receiver(&self, planned: &Planned) -> u32 {
+        let known = self.numbers.receiver(planned.pair);
+        known.unwrap_or_else(|| self.hosts[planned.to].next(planned.carriage))
     }
 
     /// A flow that starts now.

@@ -15,6 +15,7 @@ mod event_loop;
 mod failures;
 mod groups;
 mod held;
+mod numbers;
 mod operations;
 mod orders;
 mod probe;
@@ -28,20 +29,20 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut fabric = Fabric::new(spec, None)?;
-    fabric.play(threads, progress);
-    Ok(fabric.report())
+    let undivided = fabric.play(threads, progress);
+    Ok(Report { undivided, ..fabric.report() })
 }
 
-/// Plays a part of `spec`: the report, in which flows are numbered anew, and for how long the hosts of those that are parts of
+/// Plays a part of `spec` on so many threads at most: the report, in which flows are numbered anew, and for how long the hosts of those that are parts of
 /// collectives were held back meanwhile, ns.
 pub(super) fn run_section(
     spec: &FabricSpec,
     section: &Section,
+    threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Report, BTreeMap<u32, Nanos>), FabricError> {
     let mut fabric = Fabric::new(spec, Some(section))?;
-    // It is small, and called often.
-    fabric.play(0, progress);
+    let undivided = fabric.play(threads, progress);
     let paused = fabric.paused.clone();
-    Ok((fabric.report(), paused))
+    Ok((Report { undivided, ..fabric.report() }, paused))
 }

@@ -5,6 +5,7 @@ use super::event_loop::{Event, Flying};
 use super::failures::{self, LinkChange};
 use super::groups::Membership;
 use super::held::{Held, Notes};
+use super::numbers::Numbers;
 use super::probe::Gauge;
 use super::section::Section;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
@@ -172,6 +173,7 @@ pub(super) struct Fabric<'a> {
     pub(super) hosts: Held<Host>,
     pub(super) switches: Held<SwitchNode>,
     pub(super) flows: Arc<[Planned]>,
+    pub(super) numbers: Arc<Numbers>,
     pub(super) started: Notes<Started>,
     /// Queue pairs, by the number of their first flow.
     pub(super) pairs: Notes<Pair>,
@@ -289,6 +291,7 @@ impl<'a> Fabric<'a> {
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
             latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
             wake: vec![Ps::MAX; dirs.len()],
+            numbers: Arc::new(Numbers::new(spec.host.protocol, &flows, &operations, &hosts)),
             started: Notes::none(flows.len()),
             pairs: Notes::none(flows.len()),
             obeyed,

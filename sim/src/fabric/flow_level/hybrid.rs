@@ -34,12 +34,13 @@ pub(super) struct Packets {
     pub left: usize,
 }
 
-/// Plays the flows that pass a congested link; `None`: there are none.
+/// Plays the flows that pass a congested link, on so many threads at most; `None`: there are none.
 ///
 /// # Errors
 /// Something waits for one of these flows, or one of them for something else.
 pub(super) fn play_congested(
     world: &World<'_>,
+    threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Option<Packets>, FabricError> {
     let of_links = |links: &[bool]| -> Vec<bool> {
@@ -66,7 +67,7 @@ pub(super) fn play_congested(
             told = Some(next);
             progress(next)
         };
-        let (report, paused) = engine::run_section(world.spec, &section, &mut onward)?;
+        let (report, paused) = engine::run_section(world.spec, &section, threads, &mut onward)?;
         events += report.events;
         let others = of_links(&held_back(world, &report));
         let others: Vec<bool> =

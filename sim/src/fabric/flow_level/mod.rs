@@ -22,9 +22,10 @@ use super::spec::FabricSpec;
 use std::ops::ControlFlow;
 use world::World;
 
-/// Plays `spec`; at hybrid level those of its flows frame by frame that pass a congested link.
+/// Plays `spec`; at hybrid level those of its flows frame by frame that pass a congested link, on so many threads at most.
 pub(super) fn run(
     spec: &FabricSpec,
+    threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut world = World::new(spec)?;
@@ -34,7 +35,7 @@ pub(super) fn run(
         progress(if all_to_come { Progress { now_ns: 0, done: 0, ..told } } else { told })
     });
     let packets = match spec.level {
-        Level::Hybrid if !world.stopped => hybrid::play_congested(&world, progress)?,
+        Level::Hybrid if !world.stopped => hybrid::play_congested(&world, threads, progress)?,
         _ => None,
     };
     if let Some(packets) = packets.as_ref().filter(|packets| packets.report.stopped) {

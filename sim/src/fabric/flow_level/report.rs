@@ -5,6 +5,7 @@ use super::scope;
 use super::world::{NEVER, Sending, World};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::level::Level;
+use crate::fabric::play::Undivided;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
 use crate::fabric::time::PS;
 use crate::fabric::timeline::TimelineRecorder;
@@ -24,7 +25,7 @@ impl World<'_> {
     pub fn report(mut self, packets: Option<Packets>) -> Report {
         self.close();
         let shared: Vec<u64> = (0..self.dirs.len()).map(|dir| self.bottleneck_milli(dir)).collect();
-        let mut begun = Report::begin(self.spec, 0, 0);
+        let mut begun = Report { undivided: Some(Undivided::Level), ..Report::begin(self.spec, 0, 0) };
         if let Some(packets) = &packets {
             self.put_on_links(packets);
             self.now = self.end_beside(packets).max(packets.report.end_ns).saturating_mul(PS);

@@ -1,6 +1,5 @@
 //! A group of nodes among others: what it has played of a window, and what it has to tell them.
 
-use super::numbers::Numbers;
 use super::pauses::PauseCourse;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::time::Ps;
@@ -24,8 +23,9 @@ pub(super) struct Played {
 pub(in crate::fabric::engine) enum Message {
     /// A frame on direction `dir`, whose last bit comes at `tail`; at `time` it arrives, or if it may cut through its headers.
     Frame { time: Ps, tail: Ps, dir: u32, is_head: bool, frame: SimFrame },
-    /// A flow has started at `start`, over the open queue pair that is number `receiver` of its receiver.
-    Expect { flow: u32, receiver: u32, start: Nanos },
+    /// A flow has started at `start`, over the queue pair that is number `receiver` of its receiver. `opened`: it has been opened by
+    /// this flow, and has this number at its sender.
+    Expect { flow: u32, receiver: u32, opened: Option<u32>, start: Nanos },
 }
 
 /// What a group needs to know of other nodes, and to tell them.
@@ -34,7 +34,6 @@ pub(in crate::fabric::engine) struct Membership {
     /// The group of every node.
     pub(super) of: Arc<[u8]>,
     pub(super) own: u8,
-    pub(super) numbers: Arc<Numbers>,
     /// When this window has begun, ns.
     pub(super) began: Nanos,
     /// This window, in order.
@@ -54,11 +53,10 @@ pub(in crate::fabric::engine) struct Membership {
 }
 
 impl Membership {
-    pub(super) fn new(own: u8, of: Arc<[u8]>, numbers: Arc<Numbers>) -> Self {
+    pub(super) fn new(own: u8, of: Arc<[u8]>) -> Self {
         Self {
             of,
             own,
-            numbers,
             began: 0,
             played: Vec::new(),
             settled: Vec::new(),

@@ -8,28 +8,28 @@
 //! orders, samples), and the end, when the last flow may end within a window, is played by one thread with the groups together.
 
 use super::event_loop::EVENTS_PER_STEP;
+use super::numbers::Numbers;
 use super::world::Fabric;
 use crate::fabric::graph::Work;
 use crate::fabric::operations::Operations;
-use crate::fabric::play::Progress;
+use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::ways::HEAD_BYTES;
 use crate::fabric::workload::{Planned, is_finite};
-use numbers::Numbers;
 use partition::Partition;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use team::Team;
 
 mod membership;
 mod merge;
-mod numbers;
 mod partition;
 mod pauses;
 mod split;
 mod team;
 mod window;
 
+#[cfg(test)]
+mod kind_tests;
 #[cfg(test)]
 mod tests;
 
@@ -56,7 +56,6 @@ const STRETCH: u64 = 1 << 18;
 pub(super) struct Groups {
     threads: usize,
     partition: Partition,
-    numbers: Arc<Numbers>,
     /// A flow between hosts of one group takes this long at the least.
     nearest: Ps,
 }
@@ -74,29 +73,39 @@ enum Together {
 }
 
 impl Groups {
-    /// Groups for so many threads at most, 0: there are none; `None`: one thread plays everything. To be asked before the run begins.
-    pub fn new(fabric: &Fabric<'_>, threads: usize) -> Option<Self> {
-        if threads == 0 {
-            return None;
-        }
+    /// Groups for so many threads at most. To be asked before the run begins.
+    ///
+    /// # Errors
+    /// Why one thread plays everything as one piece.
+    pub fn new(fabric: &Fabric<'_>, threads: usize) -> Result<Self, Undivided> {
+        let threads = threads.max(1);
+        let hosts = fabric.there[..fabric.plan.hosts].iter().filter(|there| **there).count();
         let shared = if threads > 1 { threads * GROUPS } else { 1 };
-        let most = shared.max(fabric.plan.hosts / HOSTS).min(MOST_GROUPS.max(threads));
+        let most = shared.max(hosts / HOSTS).min(MOST_GROUPS.max(threads));
         // Five groups would keep two threads busy as long as six.
         let most = most.next_multiple_of(threads);
-        if most < 2 {
-            return None;
+        if matches!(*fabric.numbers, Numbers::Unknown) {
+            return Err(Undivided::QueuePairs);
+        }
+        if fabric.flows.iter().all(|f| f.seat.is_some()) {
+            return Err(Undivided::Ranks);
         }
         let together = dependent(&fabric.operations, &fabric.flows, fabric.plan.names.len());
-        let partition = Partition::new(fabric.spec, &fabric.plan, &fabric.dirs, &together, most)?;
+        let divided = |together: &[(usize, usize)]| {
+            Partition::new(fabric.spec, &fabric.plan, (&fabric.dirs, &fabric.there), together, most)
+        };
+        let partition = divided(&together).ok_or_else(|| match divided(&[]) {
+            None => Undivided::Topology,
+            Some(_) => Undivided::Operations,
+        })?;
         let periods = [fabric.spec.sample, fabric.window].into_iter().flatten();
         let often = partition.lookahead.saturating_mul(WINDOWS_APART);
         if periods.filter(|period| period.0 > 0).any(|period| period.0.saturating_mul(PS) < often) {
-            return None;
+            return Err(Undivided::Periods);
         }
-        let numbers = Arc::new(Numbers::new(&fabric.flows, &fabric.operations, &fabric.hosts)?);
         let ends = fabric.dirs.iter().filter(|dir| dir.from.node < fabric.plan.hosts);
-        let nearest = ends.map(|dir| 2 * (dir.delay + dir.line.takes(HEAD_BYTES))).min()?;
-        Some(Self { threads, partition, numbers, nearest })
+        let nearest = ends.map(|dir| 2 * (dir.delay + dir.line.takes(HEAD_BYTES))).min().unwrap_or(0);
+        Ok(Self { threads, partition, nearest })
     }
 
     /// Plays to the end.
@@ -126,7 +135,7 @@ impl Groups {
         doubtful: &mut usize,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Together {
-        let mut groups = fabric.split(&self.partition, &self.numbers);
+        let mut groups = fabric.split(&self.partition);
         let mut order = fabric.queue.next_order();
         let end = (fabric.until().saturating_add(1), 0);
         let (mut windows, mut events, mut told) = (0, 0, fabric.events);

@@ -55,11 +55,11 @@ fn lag(spec: &FabricSpec, dir: &Direction) -> Ps {
 impl Partition {
     /// At most `most` groups whose members are as far from one another as possible; `None`: there is one group only.
     ///
-    /// `together`: pairs that depend on one another at once. Numbers above those of nodes are members that have no node.
+    /// `there`: nodes that have something to do. `together`: pairs that depend on one another at once. Numbers above those of nodes are members that have no node.
     pub fn new(
         spec: &FabricSpec,
         plan: &Plan,
-        dirs: &[Direction],
+        (dirs, there): (&[Direction], &[bool]),
         together: &[(usize, usize)],
         most: usize,
     ) -> Option<Self> {
@@ -69,8 +69,9 @@ impl Partition {
         together.iter().for_each(|(a, b)| sets.unite(*a, *b));
         // A host is where its switch is, and so is an engine.
         let is_switch = |node: usize| node >= plan.hosts;
+        let dirs = dirs.iter().filter(|d| there[d.from.node] && there[d.to.node]);
         let (trunks, links): (Vec<_>, Vec<_>) =
-            dirs.iter().partition(|d| is_switch(d.from.node) && is_switch(d.to.node));
+            dirs.partition(|d| is_switch(d.from.node) && is_switch(d.to.node));
         links.iter().for_each(|d| sets.unite(d.from.node, d.to.node));
         let lags: BTreeSet<Ps> = trunks.iter().map(|d| lag(spec, d)).collect();
         for groups in (2..=most.min(usize::from(u8::MAX))).rev() {
@@ -78,7 +79,7 @@ impl Partition {
                 let mut sets = Sets(sets.0.clone());
                 let near = trunks.iter().filter(|d| lag(spec, d) < *lookahead);
                 near.for_each(|d| sets.unite(d.from.node, d.to.node));
-                if let Some(of) = divide(plan, &trunks, &mut sets, groups) {
+                if let Some(of) = divide((plan, there), &trunks, &mut sets, groups) {
                     return Some(Self { groups, of, lookahead: *lookahead });
                 }
             }
@@ -88,12 +89,17 @@ impl Partition {
 }
 
 /// Divides nodes into groups of about as many ports, sets undivided.
-fn divide(plan: &Plan, trunks: &[&Direction], sets: &mut Sets, groups: usize) -> Option<Vec<u8>> {
+fn divide(
+    (plan, there): (&Plan, &[bool]),
+    trunks: &[&Direction],
+    sets: &mut Sets,
+    groups: usize,
+) -> Option<Vec<u8>> {
     let nodes = plan.names.len();
     let root: Vec<usize> = (0..nodes).map(|node| sets.find(node)).collect();
     // Ports of each set, and those of its switches that hosts are at.
     let mut sizes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
-    for (node, set) in root.iter().enumerate() {
+    for (node, set) in root.iter().enumerate().filter(|(node, _)| there[*node]) {
         let size = sizes.entry(*set).or_default();
         size.0 += plan.ports[node].len();
         size.1 += usize::from(node < plan.hosts);
@@ -140,7 +146,7 @@ fn divide(plan: &Plan, trunks: &[&Direction], sets: &mut Sets, groups: usize) ->
     }
     let (total, largest) = (ports.iter().sum::<usize>(), ports.iter().max()?);
     let even = ports.iter().all(|ports| *ports > 0) && largest * groups * 100 <= total * MOST_PERCENT;
-    even.then(|| root.iter().map(|set| group[set] as u8).collect())
+    even.then(|| root.iter().map(|set| group.get(set).map_or(0, |at| *at as u8)).collect())
 }
 
 #[cfg(test)]
@@ -157,7 +163,8 @@ mod tests {
         let spec = load("x", &text).unwrap();
         let plan = lay_out(&spec).unwrap();
         let dirs = directions(&plan, spec.seed);
-        Partition::new(&spec, &plan, &dirs, together, most).map(|p| (p, plan))
+        let there = vec![true; plan.names.len()];
+        Partition::new(&spec, &plan, (&dirs, &there), together, most).map(|p| (p, plan))
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! A fabric falls into groups of nodes, and comes together again.
 
 use super::membership::Membership;
-use super::numbers::Numbers;
 use super::partition::Partition;
 use super::pauses::PauseCourse;
 use crate::fabric::engine::event_loop::{Event, Flying};
@@ -15,10 +14,10 @@ use std::sync::Arc;
 
 impl<'a> Fabric<'a> {
     /// Falls into groups. What is left has the events that are of no node, and everything groups do not need.
-    pub(super) fn split(&mut self, partition: &Partition, numbers: &Arc<Numbers>) -> Vec<Self> {
+    pub(super) fn split(&mut self, partition: &Partition) -> Vec<Self> {
         let of: Arc<[u8]> = partition.of.as_slice().into();
         let groups = 0..partition.groups as u8;
-        let member = |own| Membership::new(own, Arc::clone(&of), Arc::clone(numbers));
+        let member = |own| Membership::new(own, Arc::clone(&of));
         let mut groups: Vec<Self> = groups.map(|own| self.group(member(own))).collect();
         let mut queue = EventQueue::new(self.now, self.queue.next_order());
         for (time, order, what) in std::mem::replace(&mut self.queue, EventQueue::new(0, 0)).drain() {
@@ -29,7 +28,8 @@ impl<'a> Fabric<'a> {
             let what = match what {
                 Event::Start { flow, .. } => {
                     let planned = &self.flows[flow as usize];
-                    let apart = planned.seat.is_none() && of[planned.to] != of[node];
+                    let is_known = self.numbers.ends_of(planned.pair).is_some();
+                    let apart = is_known && of[planned.to] != of[node];
                     if apart {
                         groups[usize::from(of[planned.to])].queue.push_as(
                             time,
@@ -86,6 +86,7 @@ impl<'a> Fabric<'a> {
             hosts,
             switches,
             flows,
+            numbers: Arc::clone(&self.numbers),
             started: self.started.share(),
             pairs: self.pairs.share(),
             obeyed: Vec::new(),

@@ -200,7 +200,7 @@ fn a_report_is_the_same_on_any_number_of_threads() {
             }
             let spec = load(name, &text).unwrap_or_else(|e| panic!("{name}: {e}"));
             let whole = Fabric::new(&spec, None).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert_eq!(Groups::new(&whole, 4).is_some(), apart, "{name}");
+            assert_eq!(Groups::new(&whole, 4).is_ok(), apart, "{name}");
             let report = |threads: usize| {
                 run_with(&spec, threads, &mut |_| ControlFlow::Continue(()))
                     .unwrap_or_else(|e| panic!("{name}: {e}"))

@@ -2,6 +2,7 @@
 
 use super::membership::{Message, Played};
 use crate::fabric::engine::event_loop::{Event, Flying};
+use crate::fabric::engine::numbers::Opened;
 use crate::fabric::engine::world::Fabric;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::workload::Planned;
@@ -53,9 +54,15 @@ impl Fabric<'_> {
                     let what = if is_head { Event::Head { dir, slot } } else { Event::Arrive { dir, slot } };
                     self.queue.push_as(time, order, what);
                 }
-                Message::Expect { flow, receiver, start } => {
-                    let Planned { to, flow, .. } = self.flows[flow as usize];
-                    self.hosts[to].open_more(Flow { start, ..flow }, false, receiver);
+                Message::Expect { flow, receiver, opened, start } => {
+                    let planned = &self.flows[flow as usize];
+                    let (to, flow) = (planned.to, Flow { start, ..planned.flow });
+                    match opened.map(|sender| (sender, self.opening(planned, flow))) {
+                        Some((sender, opening)) => {
+                            self.hosts[to].open(&opening, false, [receiver, sender]);
+                        }
+                        None => self.hosts[to].open_more(flow, false, receiver),
+                    }
                 }
             }
         }
@@ -68,41 +75,35 @@ impl Fabric<'_> {
     pub(in crate::fabric::engine) fn expect(&mut self, flow: u32) {
         let planned = &self.flows[flow as usize];
         let (pair, to, flow) = (planned.pair, planned.to, self.starting(planned));
-        let Some(opened) = self.membership.as_ref().and_then(|m| m.numbers.of(pair)) else { return };
-        if opened.by == flow.id {
+        let Some(Opened { by, sender, receiver }) = self.numbers.ends_of(pair) else { return };
+        if by == flow.id {
             let opening = self.opening(planned, flow);
-            debug_assert_eq!(self.hosts[to].next(planned.carriage).1, opened.receiver);
-            self.hosts[to].open(&opening, false, opened.sender);
+            self.hosts[to].open(&opening, false, [receiver, sender]);
         } else {
-            self.hosts[to].open_more(flow, false, opened.receiver);
+            self.hosts[to].open_more(flow, false, receiver);
         }
     }
 
-    /// A flow over an open queue pair starts here, and its receiver is another group's. It may learn of it when the window is over: no
-    /// packet is there sooner.
-    pub(in crate::fabric::engine) fn expect_elsewhere(&mut self, flow: Flow, receiver: u32) {
+    /// A flow starts here, and its receiver is another group's. It may learn of it when the window is over: no packet is there sooner.
+    /// `opened`: it is the first of its queue pair, which has this number here.
+    pub(in crate::fabric::engine) fn expect_elsewhere(
+        &mut self,
+        flow: Flow,
+        receiver: u32,
+        opened: Option<u32>,
+    ) {
         let Planned { to, .. } = self.flows[flow.id as usize];
         if let Some(membership) = &mut self.membership
             && let Some(group) = membership.other(to)
         {
-            membership.send(group, 0, Message::Expect { flow: flow.id, receiver, start: flow.start });
-        }
-    }
-
-    /// Number of the end by which the receiver of a flow is about to receive it.
-    pub(in crate::fabric::engine) fn next_receiver(&self, planned: &Planned) -> u32 {
-        match &self.membership {
-            Some(membership) if membership.other(planned.to).is_some() => {
-                membership.numbers.of(planned.pair).map_or(0, |opened| opened.receiver)
-            }
-            _ => self.hosts[planned.to].next(planned.carriage).1,
+            membership.send(group, 0, Message::Expect { flow: flow.id, receiver, opened, start: flow.start });
         }
     }
 
     /// Number of the end by which its receiver receives a flow, once that has begun.
     pub(in crate::fabric::engine) fn receiver_of(&self, flow: u32) -> Option<u32> {
         let known = self.started.of(flow).map(|started| started.receiver);
-        known.or_else(|| Some(self.membership.as_ref()?.numbers.of(self.flows[flow as usize].pair)?.receiver))
+        known.or_else(|| self.numbers.receiver(self.flows[flow as usize].pair))
     }
 
     /// A flow was delivered here: how long its host was held back is known to another group.
