@@ -285,6 +285,7 @@ impl Job {
         let alive = self.peers[..children].iter().filter(|p| !p.dead).fold(0, |mask, p| mask | p.bit);
         self.down.push(Entry::word(alive, word));
         self.announce_down(alive, now);
+        self.peers.iter_mut().for_each(|peer| peer.expect_no_more(now));
         // Whoever waits for WRITEs to be done is not told by a word.
         for (at, peer) in self.peers[..children].iter_mut().enumerate() {
             if peer.mirror.as_ref().and_then(Mirror::held).is_some() {
@@ -317,7 +318,7 @@ impl Job {
             let outbox =
                 if at < self.params.children.len() { Some(&mut self.down) } else { self.up.as_mut() };
             let Some(outbox) = outbox else { continue };
-            match self.peers[at].handle_timeout(self.params.patience, outbox, now) {
+            match self.peers[at].handle_timeout(outbox, now) {
                 Ok(ready) => self.ready |= u128::from(ready) << at,
                 Err(()) => self.lose(at, Failure::Unreachable, now),
             }
@@ -331,7 +332,7 @@ impl Job {
 
     /// When [`Self::tick`] next has something to do.
     fn next_event(&self, now: Nanos) -> Nanos {
-        let peers = self.peers.iter().filter_map(|p| p.next_event(self.params.patience, now));
+        let peers = self.peers.iter().filter_map(|p| p.next_event(now));
         let running = self.failure.is_none();
         let waiting = self.collector.waiting().filter(|_| running).map(|(since, _)| since);
         let children = waiting.map(|since| self.next_check(since, now));

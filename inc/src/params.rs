@@ -88,8 +88,11 @@ pub struct JobParams {
     pub ack_timeout: Nanos,
     /// Times it is sent again before the peer counts as gone.
     pub retries: u8,
-    /// A peer that takes nothing for so long, saying that it is not ready, counts as gone, too, in ns.
+    /// A peer that says nothing for so long though it is probed, or takes nothing, saying that it is not ready, counts as gone, too,
+    /// in ns.
     pub patience: Nanos,
+    /// The same of a peer that has not said anything yet, if it is longer, in ns: hosts do not all begin at once.
+    pub arrival: Nanos,
     /// Time without a word from a peer that is waited for, before it is probed, in ns.
     pub probe_after: Nanos,
     /// Least time between two CNPs to a peer, in ns.
@@ -107,7 +110,7 @@ pub struct JobParams {
 
 impl JobParams {
     /// A job with usual values: MTU 1024, 256 slots and results, status, wait for stragglers, 7 retries after 4.2 ms each,
-    /// patience 1 s, probes after 10 ms.
+    /// patience 1 s, until the first word 30 s, probes after 10 ms.
     pub fn new(id: u32, ranks: u16, operation: Primitive) -> Self {
         Self {
             id,
@@ -121,6 +124,7 @@ impl JobParams {
             ack_timeout: 4096 << 10,
             retries: 7,
             patience: 1_000_000_000,
+            arrival: 30_000_000_000,
             probe_after: 10_000_000,
             cnp_interval: 50_000,
             line_rate: 100_000_000_000,
@@ -196,6 +200,7 @@ impl JobParams {
         for (what, time) in [
             ("ack_timeout", Some(self.ack_timeout)),
             ("patience", Some(self.patience)),
+            ("arrival", Some(self.arrival)),
             ("probe_after", Some(self.probe_after)),
             ("deadline", deadline),
         ] {

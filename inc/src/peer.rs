@@ -114,10 +114,14 @@ pub struct Peer {
     next: (u64, u64),
     /// A probe is to be sent.
     probe_due: bool,
-    /// Probes since it was last heard: one more than `retries` at most.
+    /// Probes since it was last heard.
     unanswered: u16,
-    /// When the last one was asked for.
-    probed_at: Nanos,
+    /// When the first of these was asked for, and the last.
+    probed: (Nanos, Nanos),
+    /// It has been heard, or is not waited for any longer.
+    known: bool,
+    /// How long it may be silent, or take nothing, once it is known and before, ns.
+    patience: (Nanos, Nanos),
     /// Since when it makes no progress, if something is outstanding.
     stuck_since: Option<Nanos>,
     /// Times in a row it was told to wait.
@@ -173,7 +177,9 @@ impl Peer {
             next: (0, 0),
             probe_due: false,
             unanswered: 0,
-            probed_at: 0,
+            probed: (0, 0),
+            known: false,
+            patience: (params.patience, params.arrival.max(params.patience)),
             stuck_since: None,
             refused: 0,
             refusal: Nak::RemoteOperational,
@@ -199,21 +205,37 @@ impl Peer {
     }
 
     /// A frame of it came.
-    pub(crate) fn heard(&mut self) {
+    pub(crate) fn heard(&mut self, now: Nanos) {
         self.unanswered = 0;
+        self.expect_no_more(now);
+    }
+
+    /// It has come, or if it has not it need not come any more.
+    pub(crate) fn expect_no_more(&mut self, now: Nanos) {
+        if !self.known {
+            self.known = true;
+            // What went out before was not for somebody who could have taken it.
+            self.stuck_since = self.stuck_since.map(|_| now);
+        }
+    }
+
+    /// How long it may be silent or take nothing.
+    fn patience(&self) -> Nanos {
+        if self.known { self.patience.0 } else { self.patience.1 }
     }
 
     /// Asks it for a sign of life, if nothing else does, and not twice within `every` ns. `Err`: it has been asked often
-    /// enough.
+    /// enough, for long enough.
     pub(crate) fn probe(&mut self, retries: u8, every: Nanos, now: Nanos) -> Result<bool, ()> {
-        if self.dead || !self.is_idle() || now < self.probed_at.saturating_add(every) {
+        if self.dead || !self.is_idle() || now < self.probed.1.saturating_add(every) {
             return Ok(false);
         }
-        self.probed_at = now;
-        if self.unanswered > u16::from(retries) {
+        let first = if self.unanswered == 0 { now } else { self.probed.0 };
+        self.probed = (first, now);
+        if self.unanswered > u16::from(retries) && now >= first.saturating_add(self.patience()) {
             return Err(());
         }
-        self.unanswered += 1;
+        self.unanswered = self.unanswered.saturating_add(1);
         self.probe_due = true;
         Ok(true)
     }
@@ -323,17 +345,15 @@ impl Peer {
     }
 
     /// Time has passed. `Ok(true)`: something can be sent again. `Err`: it does not answer any more.
-    pub(crate) fn handle_timeout(
-        &mut self,
-        patience: Nanos,
-        outbox: &mut Outbox,
-        now: Nanos,
-    ) -> Result<bool, ()> {
+    pub(crate) fn handle_timeout(&mut self, outbox: &mut Outbox, now: Nanos) -> Result<bool, ()> {
         if self.dead {
             return Ok(false);
         }
-        if self.stuck_since.is_some_and(|since| since.saturating_add(patience) <= now) {
+        if self.give_up_at().is_some_and(|at| at <= now) {
             return Err(());
+        }
+        if !self.known {
+            self.window.begin_retries_anew();
         }
         if self.rate.next_timeout().is_some_and(|at| at <= now) {
             self.rate.handle_timeout(now);
@@ -381,14 +401,24 @@ impl Peer {
     }
 
     /// When it next has something to do, unless a frame comes.
-    pub(crate) fn next_event(&self, patience: Nanos, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn next_event(&self, now: Nanos) -> Option<Nanos> {
         if self.dead {
             return None;
         }
         let resume = Some(self.window.rnr_until()).filter(|&at| at > now && self.window.is_open(self.queued));
-        let give_up = self.stuck_since.map(|since| since.saturating_add(patience));
-        let events = [self.window.ack_deadline(), resume, give_up, self.paced(now), self.rate.next_timeout()];
+        let events = [
+            self.window.ack_deadline(),
+            resume,
+            self.give_up_at(),
+            self.paced(now),
+            self.rate.next_timeout(),
+        ];
         events.into_iter().flatten().min()
+    }
+
+    /// When it is given up, unless it makes progress.
+    fn give_up_at(&self) -> Option<Nanos> {
+        self.stuck_since.map(|since| since.saturating_add(self.patience()))
     }
 
     /// What a packet that was just sent may have moved forward of [`Self::next_event`]; without end: nothing.
@@ -415,7 +445,7 @@ impl Peer {
     #[cfg(test)]
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
-        let Self { order, cursor, window, queued, oldest, next, dead, .. } = self;
-        (order, cursor, window, queued, oldest, next, dead).hash(hasher);
+        let Self { order, cursor, window, queued, oldest, next, known, dead, .. } = self;
+        (order, cursor, window, queued, oldest, next, known, dead).hash(hasher);
     }
 }

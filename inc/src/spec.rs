@@ -70,9 +70,12 @@ pub struct JobSpec {
     /// Times it is sent again before the peer counts as gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u8>,
-    /// A peer that takes nothing for so long counts as gone, in ns.
+    /// A peer that says or takes nothing for so long counts as gone, in ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience_ns: Option<Nanos>,
+    /// The same of a peer that has not said anything yet, if it is longer, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrival_ns: Option<Nanos>,
     /// Time without a word from a peer that is waited for, before it is probed, in ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_after_ns: Option<Nanos>,
@@ -476,6 +479,7 @@ impl JobSpec {
             ack_timeout_ns: (params.ack_timeout != usual.ack_timeout).then_some(params.ack_timeout),
             retries: (params.retries != usual.retries).then_some(params.retries),
             patience_ns: (params.patience != usual.patience).then_some(params.patience),
+            arrival_ns: (params.arrival != usual.arrival).then_some(params.arrival),
             probe_after_ns: (params.probe_after != usual.probe_after).then_some(params.probe_after),
             rate_bps: (params.line_rate != usual.line_rate).then_some(params.line_rate),
             pkey: (params.pkey != usual.pkey).then_some(params.pkey),
@@ -516,6 +520,7 @@ impl JobSpec {
             ack_timeout: self.ack_timeout_ns.unwrap_or(usual.ack_timeout),
             retries: self.retries.unwrap_or(usual.retries),
             patience: self.patience_ns.unwrap_or(usual.patience),
+            arrival: self.arrival_ns.unwrap_or(usual.arrival),
             probe_after: self.probe_after_ns.unwrap_or(usual.probe_after),
             line_rate: self.rate_bps.unwrap_or(usual.line_rate),
             pkey: self.pkey.unwrap_or(usual.pkey),

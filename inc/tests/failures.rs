@@ -14,30 +14,48 @@ const ACK: Syndrome = Syndrome::ACK_NO_CREDITS;
 
 #[test]
 fn a_rank_that_waits_for_buffers_is_waited_for_but_not_for_ever() {
-    let mut hand = Hand::new(2, |job| job.patience = 5_000_000);
-    (0..2).for_each(|child| hand.only(child, 0, &words(&[1])));
+    let mut hand = Hand::new(2, |job| job.patience = 30_000_000);
+    for n in 0..3 {
+        (0..2).for_each(|child| hand.only(child, n, &words(&[1])));
+    }
     hand.sent();
-    hand.ack(1, 0);
+    hand.ack(1, 2);
     let start = hand.now;
+    let mut waits = Vec::new();
     loop {
         hand.answer(0, 0, Syndrome::Rnr(12));
-        assert_eq!(hand.data(), []);
-        hand.wait(640_000);
-        let sent = hand.data();
+        let from = hand.now;
+        let sent = loop {
+            let sent = hand.data();
+            if !sent.is_empty() {
+                break sent;
+            }
+            hand.wait(10_000);
+        };
         if sent.iter().any(|s| s.to == 1) {
             assert_eq!(sent[0].word(), Some(Immediate::Failed(Failure::Unreachable, 0)));
             break;
         }
+        waits.push((hand.now - from) / 10_000);
+        // Who was not ready is asked by one packet.
         assert_eq!(payloads(&sent), [(0, 0, words(&[2]))], "at {} ns", hand.now - start);
     }
-    assert!((5_000_000..5_700_000).contains(&(hand.now - start)));
-    assert!(hand.report().peers[0].counters.rnr_received >= 7);
+    assert!((30_000_000..30_100_000).contains(&(hand.now - start)));
+    // As long as it asked for, then twice as long each time, up to `ack_timeout`.
+    assert_eq!(waits, [64, 128, 256, 420, 420, 420, 420, 420, 420]);
+}
+
+/// Rank 1 is.
+fn is_gone(state: State) -> bool {
+    matches!(state, State::Failing(Failure::Unreachable, 1, _) | State::Failed(Failure::Unreachable, 1, _))
 }
 
 #[test]
 fn a_silent_child_is_probed_and_given_up_only_if_it_is_gone() {
     for alive in [true, false] {
-        let mut hand = Hand::new(2, |job| job.probe_after = 1_000_000);
+        let mut hand = Hand::new(2, |job| {
+            (job.probe_after, job.patience, job.arrival) = (1_000_000, 8_000_000, 1);
+        });
         hand.only(0, 0, &words(&[1]));
         hand.sent();
         let mut probes = 0;
@@ -59,7 +77,7 @@ fn a_silent_child_is_probed_and_given_up_only_if_it_is_gone() {
             hand.only(1, 0, &words(&[2]));
             assert_eq!(hand.data()[0].payload, words(&[3]));
         } else {
-            assert!(matches!(report.state, State::Failing(Failure::Unreachable, 1, _)), "{:?}", report.state);
+            assert!(is_gone(report.state), "{:?}", report.state);
             assert_eq!(probes, 8, "seven retries");
         }
     }
@@ -67,7 +85,10 @@ fn a_silent_child_is_probed_and_given_up_only_if_it_is_gone() {
 
 #[test]
 fn a_silent_child_is_given_up_after_as_many_retries_as_there_can_be() {
-    let mut hand = Hand::new(2, |job| (job.probe_after, job.retries) = (1_000_000, u8::MAX));
+    let mut hand = Hand::new(2, |job| {
+        (job.probe_after, job.retries) = (1_000_000, u8::MAX);
+        (job.patience, job.arrival) = (256_000_000, 1);
+    });
     hand.only(0, 0, &words(&[1]));
     hand.sent();
     let mut probes = 0;
@@ -76,7 +97,50 @@ fn a_silent_child_is_given_up_after_as_many_retries_as_there_can_be() {
         probes += hand.data().iter().filter(|s| s.to == 1 && s.imm.is_none()).count();
     }
     assert_eq!(probes, 256);
-    assert!(matches!(hand.report().state, State::Failing(Failure::Unreachable, 1, _)));
+    assert!(is_gone(hand.report().state));
+}
+
+/// Hosts of a job do not begin at once: who has not said anything yet is waited for longer than who has fallen silent.
+#[test]
+fn a_rank_that_has_not_come_yet_is_waited_for() {
+    for straggler in [Straggler::Wait, Straggler::Partial(100_000)] {
+        // Rank 0 alone, for so many milliseconds or until the job fails.
+        let wait = |hand: &mut Hand, ms: u64| {
+            let from = hand.now;
+            while hand.report().state == State::Running && hand.now - from < ms * 1_000_000 {
+                hand.wait(1_000_000);
+                for sent in hand.data().iter().filter(|s| s.to == 0) {
+                    hand.ack(0, sent.number);
+                }
+            }
+            (hand.now - from) / 1_000_000
+        };
+        let mut hand = Hand::new(2, |job| job.straggler = straggler);
+        hand.only(0, 0, &words(&[1]));
+        hand.sent();
+        assert_eq!(wait(&mut hand, 29_000), 29_000, "{straggler:?}");
+        hand.only(1, 0, &words(&[2]));
+        assert_eq!(hand.answers(), [(1, 0, ACK)]);
+        hand.wait(100_000_000);
+        let payload = if straggler == Straggler::Wait { 3 } else { 1 };
+        let to_1 = payloads(&hand.data()).into_iter().rfind(|(to, ..)| *to == 1);
+        assert!(to_1.is_none_or(|result| result == (1, 0, words(&[payload]))), "{straggler:?}");
+        hand.ack(1, 0);
+        assert_eq!(hand.report().kept.0, u64::from(straggler == Straggler::Wait), "{straggler:?}");
+        hand.ack(0, 0);
+        // Now that it has come it is given up sooner.
+        hand.only(0, 1, &words(&[1]));
+        let ms = wait(&mut hand, 40_000);
+        assert!((300..1_100).contains(&ms), "{straggler:?}: {ms} ms");
+        assert!(is_gone(hand.report().state), "{:?}", hand.report().state);
+
+        let mut hand = Hand::new(2, |job| job.straggler = straggler);
+        hand.only(0, 0, &words(&[1]));
+        hand.sent();
+        let ms = wait(&mut hand, 40_000);
+        assert!((30_000..30_100).contains(&ms), "{straggler:?}: {ms} ms");
+        assert!(is_gone(hand.report().state), "{:?}", hand.report().state);
+    }
 }
 
 #[test]

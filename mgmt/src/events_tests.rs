@@ -50,6 +50,9 @@ fn a_job_that_waits_is_told_of_unless_it_has_failed() {
     let failed = State::Failed(Failure::Unreachable, 1, 0);
     assert_eq!(step(Some(900_000_000), failed), ["inc/alarm"]);
     assert!(step(Some(1_100_000_000), failed).is_empty());
+    assert!(step(None, failed).is_empty());
+    assert!(step(None, State::Running).is_empty());
+    assert!(step(None, State::Failing(Failure::Stopped, u16::MAX, 0)).is_empty(), "somebody has ended it");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 use weir_config::{Config, EngineConfig};
 use weir_dataplane::types::Nanos;
 use weir_inc::engine::EngineCounters;
-use weir_inc::immediate::ALL_RANKS;
+use weir_inc::immediate::{ALL_RANKS, Failure};
 use weir_inc::report::{JobReport, PeerReport, ReportPage, State};
 
 /// What an engine is.
@@ -85,9 +85,7 @@ impl EngineReading {
 
 /// The word for the state of a job, and why it is in it: name of the failure and rank to blame.
 pub fn state(state: State) -> (&'static str, Option<(&'static str, Option<u16>)>) {
-    let why = |failure: weir_inc::immediate::Failure, rank| {
-        Some((failure.name(), Some(rank).filter(|rank| *rank != ALL_RANKS)))
-    };
+    let why = |failure: Failure, rank| Some((failure.name(), Some(rank).filter(|rank| *rank != ALL_RANKS)));
     match state {
         State::Running => ("running", None),
         State::Failing(failure, rank, _) => ("failing", why(failure, rank)),
@@ -103,7 +101,8 @@ pub fn missing(job: &JobReport) -> Vec<u16> {
 /// A job that has waited so long for a rank is told of, ns.
 const STRAGGLING: Nanos = 1_000_000_000;
 
-/// Adds what has happened to jobs since the snapshot before: failures, stragglers, frames sent again.
+/// Adds what has happened to jobs since the snapshot before: failures, stragglers, frames sent again. One that somebody has ended
+/// has not failed.
 pub fn observe(before: &Snapshot, now: &Snapshot, log: &mut Log) {
     for ((info, is), was) in now.info.engines.iter().zip(&now.now.engines).zip(&before.now.engines) {
         for job in &is.jobs {
@@ -114,7 +113,13 @@ pub fn observe(before: &Snapshot, now: &Snapshot, log: &mut Log) {
                 body.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
                 log.push(body);
             };
-            if let (State::Running, (_, Some((reason, rank)))) = (old.state, state(job.state)) {
+            let stopped = matches!(
+                job.state,
+                State::Failing(Failure::Stopped, ..) | State::Failed(Failure::Stopped, ..)
+            );
+            if let (State::Running, (_, Some((reason, rank)))) = (old.state, state(job.state))
+                && !stopped
+            {
                 tell("alarm", &[("reason", json!(reason)), ("rank", json!(rank))]);
             }
             let late = |job: &JobReport| job.waiting.is_some_and(|time| time >= STRAGGLING);

@@ -30,8 +30,9 @@ pub struct Limits {
     /// Silence after a packet that asked for an answer, or after the last progress, before sending
     /// starts again, in ns.
     pub ack_timeout: Nanos,
-    /// Times that silence doubles while there is no progress. Above 0, one packet is outstanding after silence, too,
-    /// and one more for each that is acknowledged. An adapter does neither (IBTA 9.7.6.1.3): 0.
+    /// Times that silence doubles while there is no progress. Above 0, one packet is outstanding after silence or where the
+    /// receiver was not ready, and one more for each that is acknowledged; and a receiver that is not ready again is given twice
+    /// as long each time, up to `ack_timeout`, whatever it asks for. An adapter does none of this (IBTA 9.7.6.1.3): 0.
     pub doublings: u8,
 }
 
@@ -53,6 +54,8 @@ pub struct GoBackN {
     rnr_retries_left: u8,
     /// Timeouts in a row, up to [`Limits::doublings`].
     doubled: u8,
+    /// Times in a row that the receiver was not ready, up to [`MOST_DOUBLINGS`]; 0 without [`Limits::doublings`].
+    not_ready: u8,
     /// Packets outstanding at most; the window, but after silence.
     allowed: u64,
     ack_deadline: Option<Nanos>,
@@ -75,6 +78,7 @@ impl GoBackN {
             retries_left: limits.retry_cnt,
             rnr_retries_left: limits.rnr_retry,
             doubled: 0,
+            not_ready: 0,
             allowed: u64::from(window),
             ack_deadline: None,
             rnr_until: 0,
@@ -185,9 +189,10 @@ impl GoBackN {
         self.allowed = (self.allowed + una - self.una).min(u64::from(self.limits.window));
         self.una = una;
         self.next = self.next.max(una);
-        self.retries_left = self.limits.retry_cnt;
+        self.begin_retries_anew();
         self.rnr_retries_left = self.limits.rnr_retry;
         self.doubled = 0;
+        self.not_ready = 0;
         self.ack_deadline = (self.una < self.asked_end).then_some(self.overdue(now));
     }
 
@@ -212,8 +217,19 @@ impl GoBackN {
             self.rnr_retries_left = self.rnr_retries_left.checked_sub(1).ok_or(Status::RnrRetryExceeded)?;
         }
         self.step_back();
-        self.rnr_until = now.saturating_add(rnr_wait(timer));
+        let asked = rnr_wait(timer);
+        let most = asked.max(self.limits.ack_timeout);
+        self.rnr_until = now.saturating_add((asked << self.not_ready).min(most));
+        if self.limits.doublings > 0 {
+            self.not_ready = (self.not_ready + 1).min(MOST_DOUBLINGS);
+        }
+        self.allow(1);
         Ok(())
+    }
+
+    /// As many retries as there were in the beginning.
+    pub fn begin_retries_anew(&mut self) {
+        self.retries_left = self.limits.retry_cnt;
     }
 
     /// `Ok(true)`: an acknowledgement was overdue and sending starts again.

@@ -40,7 +40,7 @@ impl Job {
         if (packet.bth.pkey ^ self.params.pkey) & 0x7fff != 0 {
             return Err(Drop::WrongPartition);
         }
-        peer.heard();
+        peer.heard(now);
         if frame.outer.ip.ecn == ECN_CE && packet.bth.opcode != Opcode::CNP {
             peer.counters.ce += 1;
             peer.cnp_due |= peer.notify.on_ce(now);
@@ -49,7 +49,7 @@ impl Job {
         match packet.bth.opcode {
             Opcode::CNP => {
                 peer.slow_down(now);
-                let at = peer.next_event(self.params.patience, now);
+                let at = peer.next_event(now);
                 self.wake_by(at.unwrap_or(Nanos::MAX));
             }
             Opcode::RC_ACK => self.answer(at, packet, now),
@@ -79,7 +79,7 @@ impl Job {
             return self.lose(at, if unreachable { Failure::Unreachable } else { Failure::Refused }, now);
         }
         self.ready |= 1 << at;
-        if let Some(event) = peer.next_event(self.params.patience, now) {
+        if let Some(event) = peer.next_event(now) {
             self.wake_by(event);
         }
         self.advance(now);
