@@ -84,6 +84,7 @@ interop: setup-demo
 	interop/setup
 	$(CARGO) build --locked -p weir
 	interop/inc
+	interop/others
 
 # Takes root, mmdebstrap and an hour: not part of anything else.
 fresh:
