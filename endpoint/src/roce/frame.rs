@@ -136,7 +136,7 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Takes a frame apart and checks lengths, IPv4 checksum and ICRC. Bytes after the IP packet
     /// (Ethernet padding, a captured FCS) are ignored.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let mut r = Reader(bytes);
         let (dst, src, vlan, ethertype) = ethernet(&mut r).ok_or(ParseError::Length)?;
@@ -268,7 +268,7 @@ fn ipv6(bytes: &[u8]) -> Result<IpParts<'_>, ParseError> {
 }
 
 /// BTH to pad, without ICRC.
-#[inline]
+#[inline(always)]
 fn transport(bytes: &[u8]) -> Result<Packet<'_>, ParseError> {
     let mut r = Reader(bytes);
     let (bth, pad, version) = Bth::read(&mut r).ok_or(ParseError::Length)?;

@@ -157,7 +157,7 @@ impl Bth {
     }
 
     /// Reads 12 bytes. Also returns the pad count and the header version.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(r: &mut Reader<'_>) -> Option<(Self, usize, u8)> {
         let [opcode, flags, p0, p1, marks, q0, q1, q2, ack, s0, s1, s2] = r.take()?;
         let bth = Self {
@@ -331,7 +331,7 @@ impl Extensions {
     }
 
     /// Reads the headers of `layout`; `None` if the bytes end first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read(layout: Layout, r: &mut Reader<'_>) -> Option<Self> {
         let mut ext = Self::default();
         if layout.deth {
