@@ -41,6 +41,8 @@
 #define ELEMENT(rank, m, i) ((uint32_t)(rank) * 2654435761u + (uint32_t)(m) * 40503u + (uint32_t)(i))
 
 static int world, rank, count_of_options;
+/* Its place in the order of folding, which is what a root is named by. */
+static int place;
 static char **options;
 static const char *first, *controller;
 
@@ -368,7 +370,7 @@ static void post_receive(struct link *link, long n)
 
 static int is_source(void)
 {
-	return strcmp(text("kind", "all_reduce"), "broadcast") || rank == number("root", 0);
+	return strcmp(text("kind", "all_reduce"), "broadcast") || place == number("root", 0);
 }
 
 /* Posts sends in a list. */
@@ -383,7 +385,7 @@ static void post_sends(struct link *link, long many)
 		long m = link->posted + n, bytes = is_source() ? link->bytes : 0;
 		uint8_t *at = slot(link, 0, m);
 		for (long i = 0; i < bytes / 4; i++) {
-			uint32_t element = htonl(ELEMENT(rank, m, i));
+			uint32_t element = htonl(ELEMENT(place, m, i));
 			memcpy(at + 4 * i, &element, 4);
 		}
 		work[n] = (struct ibv_send_wr){ .wr_id = (uint64_t)m, .sg_list = pieces[n], .next = n + 1 < many ? &work[n + 1] : NULL };
@@ -506,7 +508,7 @@ static void run(struct in_addr own, const uint8_t *mac, int group)
 	make_ready(link.qp);
 	int json = !strcmp(text("meet", "inccl"), "json");
 	struct seat seat = json ? ask_json(link.qp->qp_num, own, mac) : ask_inccl(link.qp->qp_num);
-	/* The order of ranks is the controller's affair; sums do not show it. */
+	place = seat.rank;
 	pause_ms(number("late", 0));
 	join_ends(link.qp, &seat);
 	sum(&link);

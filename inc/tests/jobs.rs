@@ -3,14 +3,14 @@
 mod support;
 
 use support::FIRST_QPN;
-use support::hand::{Hand, JOB, params, words};
+use support::hand::{Hand, JOB, params, payloads, words};
 use weir_endpoint::roce::wire::{Extensions, Opcode};
 use weir_inc::drops::Drop;
 use weir_inc::engine::{Engine, EngineParams};
 use weir_inc::immediate::Primitive;
 use weir_inc::job::Job;
 use weir_inc::params::{JobParams, MAX_CHILDREN, Refusal, Straggler};
-use weir_inc::report::ReportPage;
+use weir_inc::report::{ReportPage, State};
 
 #[test]
 fn jobs_with_interleaved_numbers_do_not_mix() {
@@ -156,4 +156,31 @@ fn a_job_that_is_refused_comes_back() {
     let job = Job::new(params(JOB, 2, FIRST_QPN + 128), hand.engine.kernels()).unwrap();
     let (refusal, job) = hand.engine.insert(Box::new(job)).unwrap_err();
     assert_eq!((refusal, job.params().id), (Refusal::Exists(JOB), JOB));
+}
+
+/// A queue pair number that another job had: what an adapter still sends to that one is counted, answered as its number says, and
+/// part of no sum.
+#[test]
+fn frames_of_an_earlier_job_are_no_part_of_the_one_that_has_its_queue_pairs_now() {
+    for (behind, reason) in [(true, Drop::Duplicate), (false, Drop::OutOfSequence)] {
+        let mut hand = Hand::new(2, |_| {});
+        hand.only(0, 0, &words(&[1]));
+        hand.engine.remove(JOB);
+        let mut job = params(JOB, 2, FIRST_QPN);
+        for child in &mut job.children {
+            let first = child.path.recv_psn;
+            child.path.recv_psn = if behind { first.plus(1000) } else { first.plus(0x100_0000 - 1000) };
+        }
+        hand.engine.add(job).unwrap();
+        hand.sent();
+        for n in 0..5 {
+            hand.only(0, n, &words(&[7]));
+        }
+        assert_eq!(hand.drops(reason), 5);
+        assert!(hand.data().is_empty());
+        assert_eq!(hand.report().state, State::Running);
+        let own = if behind { 1000 } else { -1000 };
+        (0..2).for_each(|child| hand.only(child, own, &words(&[child as i32 + 1])));
+        assert_eq!(payloads(&hand.data()), [(0, 0, words(&[3])), (1, 0, words(&[3]))]);
+    }
 }
