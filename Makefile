@@ -6,7 +6,7 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model test-python test-api test-torch test-nic interop fresh fresh-install bench bench-sim bench-management figures docs deny lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model test-python test-api test-torch test-nic interop fresh fresh-install fresh-container bench bench-sim bench-management figures docs deny lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
@@ -20,6 +20,7 @@ help:
 	@echo 'make install  program, manual pages, completions, unit, configurations under PREFIX (/usr/local), with DESTDIR in front'
 	@echo 'make deb     the same as a Debian package, target/deb/weir_*.deb (docs/install.md)'
 	@echo 'make fresh-install   the package on a bare Debian 12: installed, started, taken away (root, minutes)'
+	@echo 'make fresh-container   the Containerfile, built on a bare Debian 12 and the demo run in it (root, minutes)'
 	@echo 'make build   the optimised program, target/release/weir'
 	@echo 'make bench   weir beside testpmd and OVS-DPDK, and the speed of simulation (docs/performance.md)'
 	@echo 'make bench-management   what looking at a switch costs it (docs/management.md)'
@@ -95,6 +96,11 @@ fresh:
 fresh-install: deb
 	@scripts/need fresh
 	scripts/fresh-install target/deb/weir_*.deb
+
+# Takes root, mmdebstrap and buildah. PROFILE=release: as it is shipped.
+fresh-container:
+	@scripts/need container
+	scripts/fresh-container $(PROFILE)
 
 bench: build
 	@scripts/need bench

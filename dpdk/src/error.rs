@@ -35,7 +35,8 @@ pub enum EalError {
     },
     /// Run-time files cannot be made.
     #[error(
-        "cannot make a folder in {folder}: it must belong to this user; set XDG_RUNTIME_DIR to one that does"
+        "cannot make a folder in {folder}: it must belong to this user; set XDG_RUNTIME_DIR (in a service RUNTIME_DIRECTORY, \
+         one folder and no list) to one that does"
     )]
     Folder {
         /// Where run-time folders are.

@@ -4,20 +4,21 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Where DPDK makes them.
+/// Where DPDK makes them: in the folder of a service (systemd.exec(5)), of root, or of a user's session.
 pub(crate) fn parent() -> PathBuf {
     // SAFETY: asks for a number.
-    let base = match unsafe { libc::getuid() } {
+    let own = || match unsafe { libc::getuid() } {
         0 => "/var/run".into(),
         _ => std::env::var_os("XDG_RUNTIME_DIR").unwrap_or_else(|| "/tmp".into()),
     };
-    PathBuf::from(base).join("dpdk")
+    PathBuf::from(std::env::var_os("RUNTIME_DIRECTORY").unwrap_or_else(own)).join("dpdk")
 }
 
-/// Whether a folder can be made in `parent`, which is made if need be.
+/// Whether a folder can be made in `parent`, which is made if need be, but not what is above it: as DPDK does.
 pub(crate) fn can_be_made(parent: &Path) -> bool {
     let probe = parent.join(format!("weir-{}", std::process::id()));
-    std::fs::create_dir_all(&probe).is_ok() && std::fs::remove_dir(&probe).is_ok()
+    let _ = std::fs::create_dir(parent);
+    std::fs::create_dir(&probe).is_ok() && std::fs::remove_dir(&probe).is_ok()
 }
 
 /// A process that is not this one holds the lock every primary process holds.

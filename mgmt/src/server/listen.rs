@@ -56,7 +56,7 @@ pub fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
         if !file.file_type().is_socket() {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                "what is there is no socket, and stays",
+                "what is there is not a socket, and stays",
             ));
         }
         if UnixStream::connect(&path).is_ok() {
@@ -103,18 +103,19 @@ pub fn is_private(folder: &Path) -> bool {
 }
 
 /// Folders of sockets whose path nobody chose, those of DPDK: our own first, then that of a service, which runs without
-/// the session of a user.
+/// the session of a user. What runs in a service looks in the folder of that alone.
 pub fn folders() -> Vec<PathBuf> {
     let named = |variable: &str| std::env::var_os(variable).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     // A service has the folder its unit asks for (systemd.exec(5)); of several the first.
-    let given = named("RUNTIME_DIRECTORY")
-        .and_then(|dirs| Some(PathBuf::from(dirs.to_str()?.split(':').next()?)))
-        .filter(|dir| dir.ends_with("weir"));
-    let own = match (given, named("XDG_RUNTIME_DIR")) {
-        (Some(dir), _) => Some(dir),
-        (None, Some(dir)) => Some(dir.join("weir")),
-        (None, None) if us() == 0 => None,
-        (None, None) => Some(std::env::temp_dir().join("weir")),
+    if let Some(dirs) = named("RUNTIME_DIRECTORY") {
+        let dirs = dirs.to_string_lossy().into_owned();
+        let first = PathBuf::from(dirs.split(':').next().unwrap_or_default());
+        return vec![if first.ends_with("weir") { first } else { first.join("weir") }];
+    }
+    let own = match named("XDG_RUNTIME_DIR") {
+        Some(dir) => Some(dir.join("weir")),
+        None if us() == 0 => None,
+        None => Some(std::env::temp_dir().join("weir")),
     };
     let mut all: Vec<PathBuf> = own.into_iter().chain(["/var/run/weir".into()]).collect();
     all.dedup();

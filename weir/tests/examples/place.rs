@@ -2,7 +2,7 @@
 
 use crate::support::program::{Ended, Running, Turn, WEIR, floating, turn, two_cores};
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -50,7 +50,13 @@ impl Place {
             }
         }
         place.secrets();
+        std::fs::DirBuilder::new().mode(0o700).create(place.sockets()).unwrap();
         place
+    }
+
+    /// Where programs find each other: they do not meet others of this machine.
+    fn sockets(&self) -> PathBuf {
+        self.path().join("weir")
     }
 
     /// What a configuration finds in `/etc/weir`.
@@ -84,7 +90,7 @@ impl Place {
     pub fn weir(&self, args: &[&str]) -> Command {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut command = Command::new(WEIR);
-        command.current_dir(self.path()).env("XDG_RUNTIME_DIR", self.path());
+        command.current_dir(self.path()).env("RUNTIME_DIRECTORY", self.sockets());
         if matches!(args.first(), Some(&("run" | "lab" | "host"))) {
             let prefix = format!("weir-example-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
             command.arg(format!("--file-prefix={prefix}"));
