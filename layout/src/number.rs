@@ -1,6 +1,7 @@
 //! Numbers with the unit that fits, rounded.
 
 use crate::Unit;
+use std::fmt::Display;
 
 /// `1.25G`: a rate or a count with the letter of its power of 1000.
 pub fn scaled(value: f64) -> String {
@@ -25,6 +26,11 @@ pub fn time(ns: f64, digits: usize) -> String {
         _ if ns >= 1e3 => format!("{:.digits$}us", ns / 1e3),
         _ => format!("{ns:.0}ns"),
     }
+}
+
+/// `1 frame`, `2 frames`: a count with its noun, which takes an s.
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == N::from(1) { "" } else { "s" })
 }
 
 /// `3h07m`: a time in seconds that people wait for.
@@ -59,6 +65,7 @@ mod tests {
         assert_eq!([0.0, 999.0, 1500.0, 2.5e12].map(scaled), ["0", "999", "1.50K", "2.50T"]);
         assert_eq!([12.0, 1500.0, 2e6, 3e9].map(|ns| time(ns, 2)), ["12ns", "1.50us", "2.00ms", "3.00s"]);
         assert_eq!([59.0, 61.0, 11_220.0].map(since), ["59s", "1m01s", "3h07m"]);
+        assert_eq!([0u64, 1, 2].map(|n| counted(n, "frame")), ["0 frames", "1 frame", "2 frames"]);
         assert_eq!((grouped(7), grouped(1_234_567)), ("7".into(), "1 234 567".into()));
         assert_eq!((percent(0.125, 1), percent(1.0, 2)), ("12.5%".into(), "100.00%".into()));
     }

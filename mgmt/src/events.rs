@@ -96,13 +96,33 @@ struct Episode {
     peak: u64,
 }
 
-/// What is to be told of an episode now, or of none that may begin; `None`: nothing.
-fn phase(episode: Option<&Episode>, begins: bool, ends: bool, now: &Snapshot) -> Option<&'static str> {
-    match episode {
-        None => begins.then_some("start"),
-        Some(_) if ends => Some("end"),
-        Some(e) => (now.uptime_ms >= e.told + UPDATE).then_some("update"),
+impl Episode {
+    /// One that begins now, with the counter and time it had at the sample before.
+    fn new(now: &Snapshot, count: u64, ns: u64) -> Self {
+        Self { since: now.unix_ms, told: 0, count, ns, peak: 0 }
     }
+}
+
+/// What is to be told now, `start`, `update` or `end`, and of which episode: of `begun` where none is under way. `None`: nothing.
+fn step(
+    episode: &mut Option<Episode>,
+    begun: Episode,
+    (begins, ends): (bool, bool),
+    now: &Snapshot,
+) -> Option<(&'static str, Episode)> {
+    let phase = match episode {
+        None if begins => "start",
+        Some(_) if ends => "end",
+        Some(e) if now.uptime_ms >= e.told + UPDATE => "update",
+        _ => return None,
+    };
+    let e = episode.get_or_insert(begun);
+    e.told = now.uptime_ms;
+    let told = *e;
+    if phase == "end" {
+        *episode = None;
+    }
+    Some((phase, told))
 }
 
 /// What is known of one (port, priority).
@@ -271,10 +291,8 @@ fn refused(
     if grown {
         *last = Some(now.uptime_ms);
     }
-    let Some(phase) = phase(episode.as_ref(), grown, is_quiet(*last, now), now) else { return };
-    let begun = Episode { since: now.unix_ms, told: 0, count: was.fdb_refused, ns: 0, peak: 0 };
-    let e = episode.get_or_insert(begun);
-    e.told = now.uptime_ms;
+    let begun = Episode::new(now, was.fdb_refused, 0);
+    let Some((phase, e)) = step(episode, begun, (grown, is_quiet(*last, now)), now) else { return };
     let mut body = event(now, "fdb_refused", phase);
     body.insert("lcore".into(), json!(now.info.lcores.get(worker)));
     body.insert("since_unix_ms".into(), json!(e.since));
@@ -292,9 +310,6 @@ fn refused(
             "remedy".into(),
             json!(format!("raise {key}: frames to stations that are not learned are flooded")),
         );
-    }
-    if phase == "end" {
-        *episode = None;
     }
     log.push(body);
 }
@@ -355,10 +370,8 @@ fn rate_limit(
     let reason = kind.reason();
     let lost = |s: &Snapshot| s.now.ports[port].stats.drops.0[reason as usize];
     let quiet = is_quiet(now.last_drop[port][reason as usize], now);
-    let Some(phase) = phase(episode.as_ref(), lost(now) > lost(before), quiet, now) else { return };
-    let begun = Episode { since: now.unix_ms, told: 0, count: lost(before), ns: 0, peak: 0 };
-    let e = episode.get_or_insert(begun);
-    e.told = now.uptime_ms;
+    let begun = Episode::new(now, lost(before), 0);
+    let Some((phase, e)) = step(episode, begun, (lost(now) > lost(before), quiet), now) else { return };
     let mut body = at_port(now, "rate_limit", phase, port);
     let limit = now.info.ports[port].storm_control.and_then(|limits| limits.limit(kind));
     body.insert("kind".into(), json!(kind.word()));
@@ -367,9 +380,6 @@ fn rate_limit(
     body.insert("frames".into(), json!(lost(now).saturating_sub(e.count)));
     if phase == "start" {
         body.insert("remedy".into(), json!(reason.remedy()));
-    }
-    if phase == "end" {
-        *episode = None;
     }
     log.push(body);
 }
@@ -472,15 +482,8 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
     };
     for (direction, change, episode) in [("tx", tx, &mut lane.tx_pause), ("rx", rx, &mut lane.rx_pause)] {
         let active = change.on || change.count.1 > change.count.0 || change.ns.1 > change.ns.0;
-        let Some(phase) = phase(episode.as_ref(), active, !active, now) else { continue };
-        let e = episode.get_or_insert(Episode {
-            since: now.unix_ms,
-            told: 0,
-            count: change.count.0,
-            ns: change.ns.0,
-            peak: 0,
-        });
-        e.told = now.uptime_ms;
+        let begun = Episode::new(now, change.count.0, change.ns.0);
+        let Some((phase, e)) = step(episode, begun, (active, !active), now) else { continue };
         let kind = if phase == "end" { "xon" } else { "xoff" };
         let mut body = at_lane(now, kind, phase, at);
         body.insert("direction".into(), json!(direction));
@@ -505,9 +508,6 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
                 &mut body,
             );
         }
-        if phase == "end" {
-            *episode = None;
-        }
         log.push(body);
     }
 }
@@ -527,7 +527,15 @@ fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize),
     let unseen = if record > old.queue_peak[at.1] { record } else { 0 };
     let high = depth.max(unseen);
     let over = depth * 2 > threshold;
-    let mut tell = |phase: &str, e: &Episode| {
+    let begun = Episode { peak: high, ..Episode::new(now, 0, 0) };
+    if let Some(e) = &mut lane.burst {
+        e.peak = e.peak.max(high);
+    }
+    let told = step(&mut lane.burst, begun, (high > threshold, !over), now);
+    // One that nothing is left of ends in the sample that tells of it.
+    let is_over = told.is_some_and(|(phase, _)| phase == "start") && !over;
+    let ended = if is_over { step(&mut lane.burst, begun, (false, true), now) } else { None };
+    for (phase, e) in told.into_iter().chain(ended) {
         let mut body = at_lane(now, "burst", phase, at);
         body.insert("since_unix_ms".into(), json!(e.since));
         body.insert("depth_bytes".into(), json!(depth));
@@ -535,28 +543,6 @@ fn burst(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize),
         body.insert("threshold_bytes".into(), json!(threshold));
         add_flow(now, at.0, Cause::Depth, |place| usize::from(place.priority) == at.1, &mut body);
         log.push(body);
-    };
-    match &mut lane.burst {
-        None if high > threshold => {
-            let e = Episode { since: now.unix_ms, told: now.uptime_ms, count: 0, ns: 0, peak: high };
-            tell("start", &e);
-            if over {
-                lane.burst = Some(e);
-            } else {
-                tell("end", &e);
-            }
-        }
-        None => {}
-        Some(e) => {
-            e.peak = e.peak.max(high);
-            if !over {
-                tell("end", e);
-                lane.burst = None;
-            } else if now.uptime_ms >= e.told + UPDATE {
-                e.told = now.uptime_ms;
-                tell("update", e);
-            }
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::pcapng::Writer;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -250,6 +250,8 @@ impl MirrorFiles {
         // Made anew: what may be there is nobody's capture, and no link is followed.
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let mut file = made.map_err(at(path))?;
+        // Whoever else would write here finds it locked; where files cannot be locked nobody does.
+        let _ = file.try_lock();
         if let Err(error) = file.write_all(&head) {
             // There was none before.
             let _ = std::fs::remove_file(path);
@@ -334,10 +336,16 @@ fn make_room(path: &Path, files: u16) -> Result<(), String> {
     }
     let all: Vec<PathBuf> =
         std::iter::once(path.to_owned()).chain((1..files).map(|number| older(path, number))).collect();
+    if is_written(path) {
+        return Err(format!(
+            "{} is being written by another mirror: give each a file of its own",
+            path.display()
+        ));
+    }
     let there = all.iter().take_while(|path| path.symlink_metadata().is_ok()).count();
     for path in &all[..there] {
         if !is_capture(path) {
-            return Err(format!("{} is there, and is no capture: move it away", path.display()));
+            return Err(format!("{} is there, and is not a capture: move it away", path.display()));
         }
     }
     if there == all.len() {
@@ -347,6 +355,11 @@ fn make_room(path: &Path, files: u16) -> Result<(), String> {
         std::fs::rename(&all[number - 1], &all[number]).map_err(at(&all[number]))?;
     }
     Ok(())
+}
+
+/// Some mirror has it open, of this switch or of another, by this path or through a link.
+fn is_written(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// A file of its own that begins as captures do.

@@ -144,7 +144,7 @@ fn nothing_but_captures_is_touched() {
         (&precious, "is no capture: move it away"),
         (&link, "is no capture"),
         (&nowhere, "No such file"),
-        (&beside, "beside.pcapng.1 is there, and is no capture"),
+        (&beside, "beside.pcapng.1 is there, and is not a capture"),
     ] {
         let mut files = files(path, 1 << 20, 2);
         for n in 0..5 {
@@ -259,4 +259,33 @@ fn trouble_ends_with_the_files_it_was_about() {
     let gone = second.into_reading();
     assert_eq!(news(&gone), [("end", json!({ "mirror": "look", "lost": 3 }))]);
     assert!(news(&gone).is_empty());
+}
+
+/// Configurations tell paths apart by their letters: that a folder is a link to another one only the file system knows.
+#[test]
+fn two_mirrors_do_not_write_one_file_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("captures")).unwrap();
+    symlink("captures", folder.path().join("link")).unwrap();
+    let mut first = files(&folder.path().join("captures/look.pcapng"), 1 << 20, 2);
+    let mut second = files(&folder.path().join("link/look.pcapng"), 1 << 20, 2);
+    for n in 0..5 {
+        first.add(&copy(n, &[1; 60]));
+        second.add(&copy(n, &[2; 60]));
+        first.flush();
+        second.flush();
+    }
+    assert_eq!((first.reading.frames, first.reading.lost), (5, 0));
+    assert_eq!((second.reading.frames, second.reading.lost, second.reading.failures), (0, 5, 1));
+    assert!(second.reading.last_error.contains("another mirror"), "{}", second.reading.last_error);
+    assert_eq!(fs::read_dir(folder.path().join("captures")).unwrap().count(), 1);
+    first.end();
+    second.retry = None;
+    second.add(&copy(9, &[2; 60]));
+    second.flush();
+    assert_eq!(
+        (second.reading.frames, &second.reading.error),
+        (1, &None),
+        "it is free when the first has ended"
+    );
 }

@@ -221,6 +221,22 @@ mod tests {
     }
 
     #[test]
+    fn a_heading_names_the_unit_of_its_column() {
+        for (table, column) in ALL.iter().flat_map(|table| table.columns.iter().map(move |c| (table, c))) {
+            let unit = column.name.rsplit('_').next().unwrap_or_default();
+            let words: &[&str] = match unit {
+                "bps" => &["bps", "bit/s"],
+                "pps" => &["pps", "/s"],
+                "bytes" | "ns" | "cycles" | "ppm" => &[unit],
+                _ => continue,
+            };
+            let head = column.head.to_lowercase();
+            let named = head.is_empty() || words.iter().any(|word| head.contains(word));
+            assert!(named, "{}.{}: {}", table.name, column.name, column.head);
+        }
+    }
+
+    #[test]
     fn large_counters_become_text_and_no_limit_null() {
         assert_eq!(count(1 << 53), json!(9_007_199_254_740_992u64));
         assert_eq!(count((1 << 53) + 1), json!("9007199254740993"));

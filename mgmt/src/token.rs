@@ -44,7 +44,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The text of a file that belongs to us or to root, and that nobody else may read.
+/// The text of a file that belongs to us or to root, and that nobody else may read; of root's a group may, which root has chosen
+/// (secrets in containers are given so).
 ///
 /// # Errors
 /// It cannot be read, or others may.
@@ -54,7 +55,8 @@ pub fn private_text(path: &Path) -> Result<String, String> {
     if ![0, us()].contains(&meta.uid()) {
         return Err(at(format!("it belongs to user {}: chown it to whoever runs this", meta.uid())));
     }
-    if meta.mode() & 0o077 != 0 {
+    let closed = if meta.uid() == 0 { 0o037 } else { 0o077 };
+    if meta.mode() & closed != 0 {
         return Err(at(format!("others may read it (mode {:o}): chmod 600", meta.mode() & 0o777)));
     }
     std::fs::read_to_string(path).map_err(|error| at(error.to_string()))
@@ -117,6 +119,11 @@ mod tests {
         }
         assert!(Token::read(&dir.path().join("none")).is_err());
         std::fs::write(&path, "0123456789abcdef").unwrap();
+        if std::fs::metadata(&path).unwrap().uid() == 0 {
+            assert!(with("0123456789abcdef", 0o440).is_ok());
+            assert!(with("0123456789abcdef", 0o660).is_err());
+            assert!(with("0123456789abcdef", 0o600).is_ok());
+        }
         if std::os::unix::fs::chown(&path, Some(65534), None).is_ok() {
             assert!(Token::read(&path).unwrap_err().contains("belongs to user 65534"));
         }

@@ -56,7 +56,11 @@ impl fmt::Display for FlowId {
             (None, Some((from, to)), protocol) => {
                 write!(f, "{} -> {} {}", place(src, from), place(dst, to), protocol.unwrap_or_default())
             }
-            (None, None, Some(protocol)) => write!(f, "{src} -> {dst} {protocol}"),
+            (None, None, Some(protocol)) => {
+                let number =
+                    if protocol.starts_with(|c: char| c.is_ascii_digit()) { "protocol " } else { "" };
+                write!(f, "{src} -> {dst} {number}{protocol}")
+            }
             (None, None, None) => write!(f, "{src} -> {dst}"),
         }
     }
@@ -158,16 +162,29 @@ impl FlowId {
         }
     }
 
-    /// The name of the protocol of the IP header, or its number; `None` without one.
+    /// The name of the protocol of the IP header, or its number; `None` without one. Numbers and names are IANA's.
     pub fn protocol_name(&self) -> Option<String> {
-        Some(match self.protocol() {
+        let name = match self.protocol() {
             0 => return None,
-            1 => "icmp".into(),
-            6 => "tcp".into(),
-            17 => "udp".into(),
-            58 => "icmp6".into(),
-            number => number.to_string(),
-        })
+            1 => "icmp",
+            2 => "igmp",
+            4 => "ipip",
+            6 => "tcp",
+            17 => "udp",
+            41 => "ipv6",
+            47 => "gre",
+            50 => "esp",
+            51 => "ah",
+            58 => "icmp6",
+            88 => "eigrp",
+            89 => "ospf",
+            103 => "pim",
+            112 => "vrrp",
+            132 => "sctp",
+            136 => "udplite",
+            number => return Some(number.to_string()),
+        };
+        Some(name.into())
     }
 
     /// Depends on all words.

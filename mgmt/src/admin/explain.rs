@@ -68,7 +68,7 @@ impl Question {
             _ => (0, u64::from(u32::MAX)),
         };
         let number = text.parse().ok().filter(|n| (least..=most).contains(n));
-        let wrong = || wrong(name, &format!("`{text}` is no number from {least} to {most}"));
+        let wrong = || wrong(name, &format!("`{text}` is not a number from {least} to {most}"));
         number.map(|n| Some(n as u32)).ok_or_else(wrong)
     }
 

@@ -14,7 +14,7 @@ use weir_dataplane::fdb::Lookup;
 use weir_dataplane::parse::EcnPlace;
 use weir_dataplane::switch::{Arrival, Filter, Key, Record, TapReader, What, kind_word};
 use weir_dataplane::types::{Mac, PortId};
-use weir_layout::{Grid, time};
+use weir_layout::{Grid, counted, time};
 
 /// Frames at most.
 const MOST_FRAMES: u64 = 1_000_000;
@@ -63,7 +63,7 @@ impl Watch {
     pub fn from_json(text: &[u8]) -> Result<Self, Refusal> {
         let mut body: Value = serde_json::from_slice(text).map_err(|error| Refusal {
             status: 400,
-            detail: "the body is no JSON".into(),
+            detail: "the body is not JSON".into(),
             faults: vec![Fault {
                 path: String::new(),
                 line: Some(error.line()),
@@ -87,7 +87,7 @@ impl Watch {
         }
         let count = fields.number("count", MOST_FRAMES)?.unwrap_or(10);
         if count == 0 {
-            return Err(fields.wrong("count", "0 frames are none to follow: leave it out, or give 1 or more"));
+            return Err(fields.wrong("count", "must be 1 or more; leave it out for 10"));
         }
         Ok(Self {
             port: port.to_owned(),
@@ -467,7 +467,9 @@ pub fn lines(event: &WatchLine) -> Vec<String> {
         }
         WatchLine::End { why, frames, on_their_way, missed } => {
             return vec![format!(
-                "{why}: {frames} frames, {on_their_way} still on their way, {missed} records found no room"
+                "{why}: {}, {on_their_way} still on their way, {} found no room",
+                counted(*frames, "frame"),
+                counted(*missed, "record")
             )];
         }
     };

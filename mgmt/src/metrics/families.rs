@@ -454,7 +454,7 @@ pub const ALL: &[Family] = &[
     ),
     family(
         "weir_conservation_error_packets",
-        "What the books are out by; not 0: weir has lost count",
+        "Accounting error, frames; not 0: weir has lost count",
         Gauges(|s| vec![(vec![], s.snapshot.conservation_error() as f64)]),
     ),
     family("weir_held_packets", "Frames queued or staged", Gauges(|s| workers_f(s, |l| l.held))),

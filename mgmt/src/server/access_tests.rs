@@ -226,7 +226,7 @@ fn what_is_no_certificate_or_no_key_of_it_is_refused_at_start() {
             // Nobody ever writes to it.
             assert!(std::process::Command::new("mkfifo").arg(at(r, kind)).status().unwrap().success());
         });
-        assert!(told.contains(&format!("/{kind}: it is no regular file")), "{told}");
+        assert!(told.contains(&format!("/{kind}: it is not a regular file")), "{told}");
     }
 }
 

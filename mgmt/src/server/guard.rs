@@ -89,7 +89,7 @@ fn check_body(request: &Request, found: Option<&Endpoint>, reads: bool) -> Resul
     match length {
         _ if chunked => Err((StatusCode::LENGTH_REQUIRED, SAY_LENGTH.into())),
         None if has_body => Err((StatusCode::LENGTH_REQUIRED, SAY_LENGTH.into())),
-        Some(None) => Err((StatusCode::BAD_REQUEST, "Content-Length is no number".into())),
+        Some(None) => Err((StatusCode::BAD_REQUEST, "Content-Length is not a number".into())),
         Some(Some(length)) if length > most => {
             Err((StatusCode::PAYLOAD_TOO_LARGE, format!("at most {most} bytes of body for this order")))
         }

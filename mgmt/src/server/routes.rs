@@ -27,6 +27,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::fmt::Write;
 use std::sync::Arc;
+use weir_layout::counted;
 
 /// Which way a request came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +220,7 @@ pub(super) async fn readyz(app: Arc<App>, given: Given) -> Response<Body> {
         ("sampling", app.is_fresh(), "the switch is looked at ten times a second".to_owned()),
         ("phase", s.now.phase == crate::snapshot::Phase::Forward, s.now.phase.word().to_owned()),
         ("workers", s.workers_alive() && !s.lcores.is_empty(), workers),
-        ("conservation", error == 0, format!("the books are out by {error} frames")),
+        ("conservation", error == 0, format!("accounting error: {}", counted(error, "frame"))),
         (
             "configuration",
             unsettled.is_none(),

@@ -129,9 +129,11 @@ fn not_ready_comes_with_reasons() {
     let server = Server::start(Options { listen: LOCAL.parse().ok(), ..Options::default() }, Stuck).unwrap();
     let answer = get(&server, "/readyz");
     assert_eq!(answer.status, 503);
-    for reason in
-        ["[-] phase: draining", "[-] workers: lcore 1, 2 has not", "[-] conservation: the books are out by 1"]
-    {
+    for reason in [
+        "[-] phase: draining",
+        "[-] workers: lcore 1, 2 has not",
+        "[-] conservation: accounting error: 1 frame",
+    ] {
         assert!(answer.body.contains(reason), "{reason}: {}", answer.body);
     }
     assert!(!answer.body.contains("[+]") && answer.body.ends_with("not ok\n"));

@@ -32,7 +32,7 @@ impl TlsFiles {
         for path in [&self.cert, &self.key] {
             match std::fs::metadata(path) {
                 Ok(meta) if meta.is_file() => {}
-                Ok(_) => return Err(at(path, &"it is no regular file")),
+                Ok(_) => return Err(at(path, &"it is not a regular file")),
                 Err(error) => return Err(at(path, &error)),
             }
         }

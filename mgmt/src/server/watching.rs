@@ -20,6 +20,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// written, and until then nobody else can follow frames.
 const ALIVE: Duration = Duration::from_millis(200);
 
+/// How long it may take until it shows that somebody has left, and others may follow frames: over TCP what is written first after the
+/// reader has gone is taken all the same.
+const GRACE: Duration = Duration::from_millis(600);
+
 /// Longest piece of an answer, bytes, but for a single line.
 const PIECE: usize = 64 * 1024;
 
@@ -41,7 +45,16 @@ pub(super) async fn watch(app: Arc<App>, given: Given) -> Response<Body> {
         Ok(order) => order,
         Err(refusal) => return given.refused(&refusal),
     };
-    let watching = match desk.order(Order::Watch(order.clone())).await {
+    let asked = Instant::now();
+    let answer = loop {
+        match desk.order(Order::Watch(order.clone())).await {
+            Err(refusal) if refusal.status == 409 && asked.elapsed() < GRACE => {
+                tokio::time::sleep(LOOK).await
+            }
+            answer => break answer,
+        }
+    };
+    let watching = match answer {
         Ok(Done::Watching(watching)) => watching,
         Ok(Done::Said(_) | Done::Fdb(_)) => {
             return given.problem(StatusCode::INTERNAL_SERVER_ERROR, "an unexpected answer");

@@ -18,7 +18,9 @@ use weir_dataplane::vlan::PortVlans;
 
 /// Every table.
 pub const ALL: &[Table] = &[
-    table("switch", "/v1/switch", "The switch and its books.", SWITCH, false, |_| vec![(0, 0)]),
+    table("switch", "/v1/switch", "The switch as a whole, and its accounting.", SWITCH, false, |_| {
+        vec![(0, 0)]
+    }),
     table("ports", "/v1/ports", "Ports: rates, frames, loss outside the switch.", PORTS, true, |s| {
         (0..s.now.ports.len()).map(|port| (port, 0)).collect()
     }),
@@ -140,7 +142,7 @@ pub const ALL: &[Table] = &[
         true,
         inc::by_reason,
     ),
-    table("lcores", "/v1/lcores", "Workers: load, turns, books.", LCORES, false, |s| {
+    table("lcores", "/v1/lcores", "Workers: load, turns, accounting.", LCORES, false, |s| {
         (0..s.now.loops.len()).map(|lcore| (lcore, 0)).collect()
     }),
 ];
@@ -301,21 +303,21 @@ const SWITCH: &[Column] = &[
     col(
         "lossless_drops_watchdog",
         Count,
-        "By watchdog",
+        "Lossless drops by watchdog",
         "frames of lossless classes that the watchdog dropped, as it was told to",
         |r| count(r.snapshot.lossless_drops_watchdog()),
     ),
     col(
         "lossless_drops_operator",
         Count,
-        "By operator",
+        "Lossless drops by operator",
         "frames of lossless classes lost because a port was switched off or the run ended",
         |r| count(r.snapshot.lossless_drops_operator()),
     ),
     col(
         "lossless_drops_possible",
         Count,
-        "Possible",
+        "Lossless drops possible",
         "frames that drivers lost on ports with lossless classes: no class is known of them",
         |r| count(r.snapshot.lossless_drops_possible()),
     ),
@@ -340,7 +342,7 @@ const SWITCH: &[Column] = &[
     col(
         "conservation_error",
         Count,
-        "Error",
+        "Accounting error",
         "received + copies - transmitted - dropped - held, absolute, added up over workers; not zero: weir has lost count",
         |r| count(r.snapshot.conservation_error()),
     ),
@@ -389,11 +391,11 @@ fn pool(s: &Snapshot, get: fn(&LoopStats) -> u64) -> u64 {
 
 const BUFFER: &[Column] = &[
     col("pool", Text, "Pool", "part of the buffer", |r| json!(POOLS[r.i].0)),
-    col("size_bytes", Count, "Bytes", "its size", |r| count(POOLS[r.i].1(r.snapshot))),
-    col("used_bytes", Maybe, "Used", "bytes in use; null: not told apart", |r| {
+    col("size_bytes", Count, "Size/bytes", "its size", |r| count(POOLS[r.i].1(r.snapshot))),
+    col("used_bytes", Maybe, "Used/bytes", "bytes in use; null: not told apart", |r| {
         POOLS[r.i].2(r.snapshot).map_or(Value::Null, count)
     }),
-    col("peak_bytes", Maybe, "Watermark", "most bytes in use since start; null: not kept", |r| {
+    col("peak_bytes", Maybe, "Watermark/bytes", "most bytes in use since start; null: not kept", |r| {
         POOLS[r.i].3(r.snapshot).map_or(Value::Null, count)
     }),
 ];
@@ -497,25 +499,37 @@ const LCORES: &[Column] = &[
     col("turn_max_ns", Maybe, "Max/ns", "longest turn of the window", |r| {
         quantile(&r.worker_rates().turn, 1.0)
     }),
-    col("rx_driver_cycles", Rate, "RX drv", "cycles per frame received in the driver's receive", |r| {
-        r.stage(Stage::RxDriver)
-    }),
+    col(
+        "rx_driver_cycles",
+        Rate,
+        "RX drv/cycles",
+        "cycles per frame received in the driver's receive",
+        |r| r.stage(Stage::RxDriver),
+    ),
     col(
         "receive_cycles",
         Rate,
-        "Receive",
+        "Receive/cycles",
         "cycles per frame received to parse, look up, admit, queue",
         |r| r.stage(Stage::Receive),
     ),
-    col("transmit_cycles", Rate, "Transmit", "cycles per frame sent to schedule, mark, release", |r| {
-        r.stage(Stage::Transmit)
-    }),
-    col("tx_driver_cycles", Rate, "TX drv", "cycles per frame sent in the driver's transmit", |r| {
+    col(
+        "transmit_cycles",
+        Rate,
+        "Transmit/cycles",
+        "cycles per frame sent to schedule, mark, release",
+        |r| r.stage(Stage::Transmit),
+    ),
+    col("tx_driver_cycles", Rate, "TX drv/cycles", "cycles per frame sent in the driver's transmit", |r| {
         r.stage(Stage::TxDriver)
     }),
-    col("tick_cycles", Rate, "Tick", "cycles per frame for all that is not done on account of one", |r| {
-        r.stage(Stage::Tick)
-    }),
+    col(
+        "tick_cycles",
+        Rate,
+        "Tick/cycles",
+        "cycles per frame for all that is not done on account of one",
+        |r| r.stage(Stage::Tick),
+    ),
     col("held", Count, "Held", "frames queued or staged", |r| count(r.worker().held)),
     col("fdb_entries", Count, "FDB", "entries of its forwarding table", |r| count(r.worker().fdb_entries)),
     col("fdb_learned", Count, "", "addresses learned", |r| count(r.worker().fdb_learned)),
@@ -530,7 +544,11 @@ const LCORES: &[Column] = &[
     }),
     col("handed_in", Count, "", "frames taken over from other lcores", |r| count(r.worker().handed_in)),
     col("handed_out", Count, "", "frames given to other lcores", |r| count(r.worker().handed_out)),
-    col("conservation_error", Count, "Error", "what its books are out by, absolute", |r| {
-        count(r.worker().conservation_error().unsigned_abs())
-    }),
+    col(
+        "conservation_error",
+        Count,
+        "Error",
+        "its accounting error, absolute; not zero: weir has lost count",
+        |r| count(r.worker().conservation_error().unsigned_abs()),
+    ),
 ];

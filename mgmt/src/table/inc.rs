@@ -91,11 +91,11 @@ pub(super) const ENGINES: &[Column] = &[
     col("qpns", Count, "QPs", "how many there are", |r| json!(r.engine_info().config.params.qpns)),
     col("jobs", Count, "Jobs", "jobs it has", |r| count(r.engine().jobs.len() as u64)),
     col("most_jobs", Count, "of", "most jobs", |r| json!(r.engine_info().config.params.jobs)),
-    col("memory_bytes", Count, "Memory/B", "bytes its jobs take", |r| count(r.engine().memory)),
-    col("most_memory_bytes", Count, "of", "bytes they may take", |r| {
+    col("memory_bytes", Count, "Memory/bytes", "bytes its jobs take", |r| count(r.engine().memory)),
+    col("most_memory_bytes", Count, "of/bytes", "bytes they may take", |r| {
         count(r.engine_info().config.params.memory)
     }),
-    col("quota_bytes", Count, "Quota/B", "bytes one job may take", |r| {
+    col("quota_bytes", Count, "Quota/bytes", "bytes one job may take", |r| {
         count(r.engine_info().config.params.quota)
     }),
     col("received", Count, "Received", "frames it was handed", |r| count(r.engine().counters.received)),
@@ -122,7 +122,7 @@ pub(super) const JOBS: &[Column] = &[
     col("children", Count, "Children", "hosts and engines below this engine", |r| {
         json!(r.job().peers.iter().filter(|peer| peer.rank.is_some()).count())
     }),
-    col("memory_bytes", Count, "Memory/B", "bytes it takes", |r| count(r.job().memory)),
+    col("memory_bytes", Count, "Memory/bytes", "bytes it takes", |r| count(r.job().memory)),
     col("open", Count, "Open", "packets that wait for a child", |r| json!(r.job().open.0)),
     col("window", Count, "of", "packets a child may be ahead of the slowest", |r| json!(r.job().open.1)),
     col("kept", Count, "Kept", "results that somebody has not acknowledged", |r| count(r.job().kept.0)),

@@ -43,13 +43,17 @@ pub(super) const PGS: &[Column] = &[
     col("shared_bytes", Count, "Shared/bytes", "bytes in the shared pool", |r| {
         count(r.port().gauges.pg_shared[r.i])
     }),
-    col("xoff_bytes", Maybe, "Xoff at", "the moving Xoff line: most shared bytes it may hold now", |r| {
-        limit(r.port().gauges.pg_limit[r.i])
-    }),
+    col(
+        "xoff_bytes",
+        Maybe,
+        "Xoff at/bytes",
+        "the moving Xoff line: most shared bytes it may hold now",
+        |r| limit(r.port().gauges.pg_limit[r.i]),
+    ),
     col(
         "xon_bytes",
         Maybe,
-        "Xon at",
+        "Xon at/bytes",
         "where it would resume now, in shared bytes as `xoff_bytes`; 0: none beyond its reserve",
         |r| limit(r.port().gauges.pg_xon[r.i]),
     ),
@@ -59,10 +63,10 @@ pub(super) const PGS: &[Column] = &[
     col("headroom_size_bytes", Count, "", "most bytes it may hold in headroom", |r| {
         count(r.info().headroom[r.i])
     }),
-    col("shared_peak_bytes", Count, "Shared wm", "most shared bytes since start", |r| {
+    col("shared_peak_bytes", Count, "Shared wm/bytes", "most shared bytes since start", |r| {
         count(r.port().gauges.pg_shared_peak[r.i])
     }),
-    col("headroom_peak_bytes", Count, "Headroom wm", "most headroom since start", |r| {
+    col("headroom_peak_bytes", Count, "Headroom wm/bytes", "most headroom since start", |r| {
         count(r.port().gauges.pg_headroom_peak[r.i])
     }),
     col("xoff", Flag, "Xoff", "the peer is told to pause on its account", |r| {
@@ -182,10 +186,10 @@ pub(super) const PFC: &[Column] = &[
 pub(super) const ECN: &[Column] = &[
     PORT,
     col("queue", Count, "TxQ", "egress queue", |r| json!(r.i)),
-    col("kmin_bytes", Maybe, "Kmin", "nothing is marked up to here; null: no marking", |r| {
+    col("kmin_bytes", Maybe, "Kmin/bytes", "nothing is marked up to here; null: no marking", |r| {
         r.marking(|m| m.kmin)
     }),
-    col("kmax_bytes", Maybe, "Kmax", "everything is marked above", |r| r.marking(|m| m.kmax)),
+    col("kmax_bytes", Maybe, "Kmax/bytes", "everything is marked above", |r| r.marking(|m| m.kmax)),
     col("pmax_ppm", Maybe, "Pmax/ppm", "probability at Kmax, parts per million", |r| {
         r.marking(|m| m.pmax.into())
     }),
@@ -280,10 +284,10 @@ macro_rules! part {
 }
 
 const RESIDENCE: [Column; 8] =
-    part!(Residence, "residence", ["p50/ns", "p99/ns", "p99.9/ns", "Max/ns", "Now p99"]);
+    part!(Residence, "residence", ["p50/ns", "p99/ns", "p99.9/ns", "Max/ns", "Now p99/ns"]);
 const QUEUEING: [Column; 8] =
-    part!(Queueing, "queueing", ["Queueing p50", "Queueing p99", "", "Queueing max", ""]);
-const PAUSE: [Column; 8] = part!(Pause, "pause", ["Pause p50", "Pause p99", "", "Pause max", ""]);
+    part!(Queueing, "queueing", ["Queueing p50/ns", "Queueing p99/ns", "", "Queueing max/ns", ""]);
+const PAUSE: [Column; 8] = part!(Pause, "pause", ["Pause p50/ns", "Pause p99/ns", "", "Pause max/ns", ""]);
 
 pub(super) const LATENCY: &[Column] = &[
     PORT,

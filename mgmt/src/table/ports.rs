@@ -44,7 +44,7 @@ pub(super) const STORM_CONTROL: &[Column] = &[
         let limit = r.info().storm_control.and_then(|limits| limits.limit(r.flood_kind()));
         json!(limit.map(|limit| show_flood_limit(&limit)))
     }),
-    col("burst_ns", Count, "Burst", "unused time that lets as much more pass at once", |r| {
+    col("burst_ns", Count, "Burst/ns", "unused time that lets as much more pass at once", |r| {
         count(r.info().storm_control.map_or(0, |limits| limits.burst))
     }),
     col("exceeded", Flag, "Exceeded", "a frame of this kind would be dropped now", |r| {

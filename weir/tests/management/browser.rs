@@ -3,15 +3,22 @@
 use crate::support::{Lab, run, tool, wait_for};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use weir_mgmt::page::{Saved, report};
 
+/// Chromium, or `None` and why the test ends here.
+pub fn chromium() -> Option<PathBuf> {
+    let found = tool(&["chromium", "chromium-browser", "google-chrome"]);
+    if found.is_none() {
+        eprintln!("skipped: no chromium is installed (scripts/need test)");
+    }
+    found
+}
+
 /// The page as Chromium has built it, or `None` where there is no Chromium.
 fn dom(url: &str) -> Option<String> {
-    let Some(chromium) = tool(&["chromium", "chromium-browser", "google-chrome"]) else {
-        eprintln!("skipped: no chromium is installed (scripts/need test)");
-        return None;
-    };
+    let chromium = chromium()?;
     let profile = tempfile::tempdir().unwrap();
     let output = run(Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])

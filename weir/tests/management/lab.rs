@@ -14,7 +14,7 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
         ("switch", "Lossless drops"),
         ("ports", "RX_OK"),
         ("queues", "Counter/pkts"),
-        ("pgs", "Xoff at"),
+        ("pgs", "Xoff at/bytes"),
         ("buffer", "shared"),
         ("pfc", "Rx Xoff"),
         ("ecn", "EcnMarked/pkts"),

@@ -10,6 +10,7 @@ mod fdb;
 mod flows;
 mod lab;
 mod pauses;
+mod pictures;
 mod service;
 mod sonic;
 mod support;
