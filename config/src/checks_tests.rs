@@ -284,7 +284,7 @@ fn lossless_needs_headroom_and_what_it_is_computed_from() {
     assert!(nic("rate = \"100G\"\ncable = \"300m\"\n").is_ok());
     // What was given and refused is not unknown, too.
     let far = only(&nic("rate = \"100G\"\ncable = \"900km\"\n").unwrap_err(), "range");
-    assert!(far.message.contains("900000m is outside 0m to 100000m"), "{far}");
+    assert!(far.message.contains("900000m is outside 0m to 120000m"), "{far}");
     only(&nic("rate = \"100G\"\ncable = \"5q\"\n").unwrap_err(), "value");
     only(&nic("rate = 1\ncable = \"5m\"\n").unwrap_err(), "range");
     let endless = load("t", &format!("{ROCE}{}", TWO.replace("25G", "unlimited"))).unwrap_err();

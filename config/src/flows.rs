@@ -29,7 +29,7 @@ const COLLECTOR: Kind<SocketAddr> = Kind {
         let address = text.parse::<SocketAddr>().ok();
         let address =
             address.filter(|to| to.port() != 0 && !to.ip().is_unspecified() && !to.ip().is_multicast());
-        address.ok_or_else(|| Bad::new(format!("`{text}` is no collector's address with a port"), HELP))
+        address.ok_or_else(|| Bad::new(format!("`{text}` is not a collector's address with a port"), HELP))
     },
     show: |address| address.to_string(),
 };

@@ -24,7 +24,10 @@ const LISTEN: Kind<Option<SocketAddr>> = Kind {
             Some(port) => format!("127.0.0.1:{port}"),
             None => text.to_owned(),
         };
-        address.parse().map(Some).map_err(|_| Bad::new(format!("`{text}` is no address with a port"), HELP))
+        address
+            .parse()
+            .map(Some)
+            .map_err(|_| Bad::new(format!("`{text}` is not an address with a port"), HELP))
     },
     show: |address| address.map_or("off".into(), |a| a.to_string()),
 };
@@ -42,7 +45,7 @@ const HOSTS: Kind<Vec<String>> = Kind {
             let item = item.get_ref();
             let text = item.as_str().ok_or_else(|| wrong_type(item, HELP))?;
             let name = is_name(text).then(|| text.to_owned());
-            name.ok_or_else(|| Bad::new(format!("`{text}` is no name of a host"), HELP))
+            name.ok_or_else(|| Bad::new(format!("`{text}` is not the name of a host"), HELP))
         };
         items.iter().map(one).collect()
     },

@@ -32,7 +32,7 @@ const FILE: Kind<String> = Kind {
                 && !text.chars().any(char::is_control)
         });
         if !fits {
-            return Err(Bad::new(format!("`{text}` is no whole path of a .pcapng file"), HELP));
+            return Err(Bad::new(format!("`{text}` is not a whole path of a .pcapng file"), HELP));
         }
         if text.split('/').any(|part| part == "..") {
             return Err(Bad::new(format!("`{text}`: `..` may lead to the file of another mirror"), HELP));

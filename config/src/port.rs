@@ -7,6 +7,7 @@ use super::device;
 use super::diag::Span;
 use super::format::FormatConfig;
 use super::inc;
+use super::lcores::{Cpus, lcores};
 use super::lldp;
 use super::qos::ClassMaps;
 use super::read::{Ctx, Origin, Section, Val, check_name, indices};
@@ -16,7 +17,8 @@ use super::types::{
     AdminStatus, DeviceKind, FdbConfig, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use super::units::{
-    BOOL, Bad, Kind, LENGTH, RATE, SIZE, SIZE_OR_AUTO, TEXT, show_rate, show_size, wrong_type,
+    BOOL, Bad, Kind, LENGTH, LONGEST_CABLE_MM, RATE, SIZE, SIZE_OR_AUTO, TEXT, show_rate, show_size,
+    wrong_type,
 };
 use super::vlan;
 use weir_dataplane::types::{MAX_PORTS, Mac};
@@ -50,8 +52,8 @@ pub(super) const MAC: Kind<Mac> = Kind {
     show: Mac::to_string,
 };
 
-/// EAL arguments and the lcores they name, if they can be told.
-pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, Option<Vec<u64>>) {
+/// EAL arguments and the CPUs their workers may run on, if that can be told.
+pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, Option<Cpus>) {
     let section = root.table(ctx, "eal", &schema::EAL);
     let mut args: Vec<String> = Vec::new();
     for item in section.list(ctx, "args").unwrap_or_default() {
@@ -96,29 +98,8 @@ pub(super) fn read_eal(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (Vec<String>, O
     {
         ctx.explain(section.key("args"), args.join(" "), set.origin, "");
     }
-    let lcores = lcores(&args);
+    let lcores = lcores(&args).map(|lcores| lcores.of_workers());
     (args, lcores)
-}
-
-/// The lcores that EAL arguments give with `-l`, `--lcores` or `-c`, where it is a plain list.
-pub fn lcores(args: &[String]) -> Option<Vec<u64>> {
-    let mut found = None;
-    for (i, arg) in args.iter().enumerate() {
-        let next = || args.get(i + 1).map(String::as_str);
-        let value = match arg.as_str() {
-            "-l" | "--lcores" => next(),
-            a => a.strip_prefix("--lcores=").or_else(|| a.strip_prefix("-l")),
-        };
-        let mask = if arg == "-c" { next() } else { None };
-        if let Some(list) = value {
-            found =
-                super::read::ranges(list, MAX_LCORES).ok().map(|l| l.into_iter().map(u64::from).collect());
-        } else if let Some(mask) = mask {
-            let mask = u128::from_str_radix(mask.trim_start_matches("0x"), 16).ok();
-            found = mask.map(|m| (0..MAX_LCORES).filter(|n| m >> n & 1 == 1).collect());
-        }
-    }
-    found
 }
 
 /// Everything the ports need from the rest of the file.
@@ -127,7 +108,7 @@ pub(super) struct Around<'a> {
     pub maps: &'a ClassMaps,
     pub trust: Option<Val<Vec<Trust>>>,
     pub fdb: &'a FdbConfig,
-    pub lcores: Option<Vec<u64>>,
+    pub lcores: Option<Cpus>,
 }
 
 /// Who has ports.
@@ -187,12 +168,18 @@ pub(super) fn identify<'a>(
     ports
 }
 
-/// The lcore of a port, among those that are known.
-pub(super) fn read_lcore(ctx: &mut Ctx<'_>, s: &Section<'_>, known: Option<&[u64]>) -> Option<Val<u64>> {
+/// The lcore of a port, among those that are known: by the CPU it runs on.
+pub(super) fn read_lcore(ctx: &mut Ctx<'_>, s: &Section<'_>, known: Option<&Cpus>) -> Option<Val<u64>> {
     let lcore = s.int(ctx, "lcore", 0..=MAX_LCORES - 1)?;
     if let Some(known) = known.filter(|known| !known.contains(&lcore.v)) {
-        let message = format!("lcore {} is not among those of [eal] args: {known:?}", lcore.v);
-        ctx.error(lcore.span, "port.lcore", message, "choose one of these lcores or extend `-l`");
+        let message =
+            format!("lcore {} is not among those that [eal] args give to workers: {known:?}", lcore.v);
+        ctx.error(
+            lcore.span,
+            "port.lcore",
+            message,
+            "choose one of these, or extend `-l`, of which the first lcore moves no frames",
+        );
     }
     Some(lcore)
 }
@@ -274,7 +261,7 @@ fn read_one(
         }
     };
 
-    let lcore = read_lcore(ctx, s, around.lcores.as_deref());
+    let lcore = read_lcore(ctx, s, around.lcores.as_ref());
     let admin = s.or(ctx, "admin", &AdminStatus::KIND, AdminStatus::Up, "a port is there to be used").v;
 
     let mtu = s.or(ctx, "mtu", &SIZE, 9216, "jumbo frames pass; headroom grows with it");
@@ -300,7 +287,8 @@ fn read_one(
 
     let cable = s.get(ctx, "cable", &LENGTH);
     let cable_at = cable.as_ref().map_or(here, |c| c.span);
-    let cable = cable.and_then(|c| s.within(ctx, "cable", c, &(0..=100_000_000), LENGTH.show)).map(|c| c.v);
+    let cable =
+        cable.and_then(|c| s.within(ctx, "cable", c, &(0..=LONGEST_CABLE_MM), LENGTH.show)).map(|c| c.v);
     let peer_response = s.get(ctx, "peer_response", &SIZE_OR_AUTO).and_then(|bytes| bytes.v);
     let cable_mm = match (cable, pci) {
         // It was refused: that it is unknown is no second fault.

@@ -441,7 +441,7 @@ pub(super) fn ranges(text: &str, limit: u64) -> Result<Vec<u8>, Bad> {
 pub(super) fn number_ranges(text: &str) -> Result<Vec<(u64, u64)>, Bad> {
     let bad = || {
         Bad::new(
-            format!("`{text}` is no list of numbers and ranges"),
+            format!("`{text}` is not a list of numbers and ranges"),
             "write it like \"3\", \"0-2\" or \"0-2,5\"",
         )
     };

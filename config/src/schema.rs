@@ -150,7 +150,7 @@ tables! {
         key("rx", "\"enabled\", \"all\", \"link\" or \"none\", default \"enabled\"", "pauses obeyed: PFC of enabled priorities, PFC of all eight (asymmetric PFC), 802.3x PAUSE of the whole link instead of PFC, or none"),
         key("tx", "boolean, default true", "send pauses; false with `rx` on is semi-lossless"),
     ]);
-    PORT_VLAN = table("vlan = { ... } of a port", "VLAN membership (802.1Q): `access` for an access port, or `trunk` with `native`. A frame for a port that is no member is dropped by name, flooded ones go to members only, and the tag is pushed or popped as the port it leaves by asks; a pushed one carries the PCP of the class. `mtu` counts the tag.", &[
+    PORT_VLAN = table("vlan = { ... } of a port", "VLAN membership (802.1Q): `access` for an access port, or `trunk` with `native`. A frame for a port that is not a member is dropped by name, flooded ones go to members only, and the tag is pushed or popped as the port it leaves by asks; a pushed one carries the PCP of the class. `mtu` counts the tag.", &[
         key("access", "1 to 4094", "the one VLAN of the port; its frames have no tag (VLAN_MEMBER untagged)"),
         key("trunk", "10, \"10,20-29\", \"*\" or a list of these", "VLANs whose frames have a tag (VLAN_MEMBER tagged)"),
         key("native", "1 to 4094, default none", "VLAN of a trunk's frames without a tag; without it they are dropped (`vlan.untagged`)"),

@@ -74,6 +74,9 @@ const TIME_HELP: &str = "write a time as \"200ms\", \"50us\", \"10s\" or an inte
 const LENGTH_HELP: &str = "write a cable length as \"5m\", \"40m\", \"0.5m\" or an integer of metres";
 const SHARE_HELP: &str = "write a share as \"5%\", \"0.2%\" or an integer of percent";
 
+/// Longest link without a switch or a router in between, mm: the reach of 400ZR optics.
+pub const LONGEST_CABLE_MM: u64 = 120_000_000;
+
 /// bit/s; `None` is `"unlimited"`.
 pub(super) const RATE: Kind<Option<u64>> = Kind {
     parse: |v| match v.as_str() {

@@ -1,7 +1,5 @@
 //! `vlan = { ... }` of a port: the VLANs it is a member of.
 
-use std::collections::BTreeMap;
-
 use super::diag::Span;
 use super::format::FormatConfig;
 use super::port::PortAt;
@@ -15,6 +13,9 @@ use weir_dataplane::vlan::{PortVlans, TAG_BYTES, VidSet};
 
 /// The last VLAN there can be.
 pub(super) const LAST: u16 = 4094;
+
+/// Pairs of ports that a warning names.
+const NAMED: usize = 8;
 
 /// The VLANs of a port; what it says itself stands in for all of `[port_defaults]`.
 pub(super) fn read(ctx: &mut Ctx<'_>, port: &Section<'_>, format: &FormatConfig) -> Option<PortVlans> {
@@ -92,33 +93,46 @@ pub(super) fn check(ctx: &mut Ctx<'_>, ports: &[PortConfig], at: &[PortAt], form
             "add vlan = { access = VID } or vlan = { trunk = \"VIDS\" } to it, or to [port_defaults]";
         ctx.error(at.port, "port.vlan", message, remedy);
     }
-    let mut least: BTreeMap<u16, &PortConfig> = BTreeMap::new();
-    for port in ports {
-        let Some(vlans) = &port.vlans else { continue };
-        for vid in vlans.members.iter().filter(|vid| vlans.native != Some(*vid)) {
-            let least = least.entry(vid).or_insert(port);
-            *least = if port.mtu < least.mtu { port } else { *least };
-        }
+    let tag = TAG_BYTES as u16;
+    let loses = |from: &PortConfig, to: &PortConfig| {
+        let native = from.vlans.as_ref().and_then(|vlans| vlans.native).filter(|_| from.pfc.enable != 0);
+        let tagged = to
+            .vlans
+            .as_ref()
+            .zip(native)
+            .is_some_and(|(vlans, vid)| vlans.native != Some(vid) && vlans.members.contains(vid));
+        tagged && to.mtu < from.mtu.saturating_add(tag)
+    };
+    let pairs: Vec<_> = ports
+        .iter()
+        .zip(at)
+        .flat_map(|from| ports.iter().filter(move |to| loses(from.0, to)).map(move |to| (from, to)))
+        .collect();
+    let Some(((_, first), _)) = pairs.first() else { return };
+    let mut named: Vec<_> = pairs
+        .iter()
+        .take(NAMED)
+        .map(|((from, _), to)| {
+            format!(
+                "`{}` ({} bytes with the tag) to `{}` (mtu {})",
+                from.name,
+                from.mtu.saturating_add(tag),
+                to.name,
+                to.mtu
+            )
+        })
+        .collect();
+    if pairs.len() > NAMED {
+        named.push(format!("{} more pairs of ports", pairs.len() - NAMED));
     }
-    for (port, at) in ports.iter().zip(at) {
-        let native = port.vlans.as_ref().and_then(|vlans| vlans.native);
-        if let Some(out) = native.and_then(|vid| least.get(&vid)).filter(|_| port.pfc.enable != 0)
-            && usize::from(out.mtu) < usize::from(port.mtu) + TAG_BYTES
-        {
-            let message = format!(
-                "a frame of {} bytes from port `{}` has {} with its tag, and the mtu of port `{}` is {}: it would be lost, \
-                 lossless or not (vlan.too_long)",
-                port.mtu,
-                port.name,
-                usize::from(port.mtu) + TAG_BYTES,
-                out.name,
-                out.mtu
-            );
-            let remedy =
-                format!("set mtu = {} there, or lower that of `{}`", port.mtu + TAG_BYTES as u16, port.name);
-            return ctx.warn(at.port, "port.vlan", message, remedy);
-        }
-    }
+    let message = format!(
+        "the longest frames would be lost, lossless or not (vlan.too_long), from port {}",
+        named.join(", from ")
+    );
+    let longest = pairs.iter().map(|((from, _), _)| from.mtu.saturating_add(tag)).max().unwrap_or(0);
+    let remedy =
+        format!("set mtu = {longest} where they leave with a tag, or lower that of the ports they come from");
+    ctx.warn(first.port, "port.vlan", message, remedy);
 }
 
 /// The VLAN of an entry of the forwarding table at a port: 0 stands for the native one.
@@ -130,7 +144,7 @@ pub(super) fn of_entry(ctx: &mut Ctx<'_>, at: Span, vid: u16, port: &PortConfig)
         None => {
             let message = match vid {
                 0 => format!("port `{}` has no native VLAN, and the entry no `vlan`", port.name),
-                _ => format!("port `{}` is no member of VLAN {vid}", port.name),
+                _ => format!("port `{}` is not a member of VLAN {vid}", port.name),
             };
             let remedy = format!("name one of its VLANs: {}", show(&vlans.members));
             ctx.error(at, "fdb.vlan", message, remedy);

@@ -59,7 +59,7 @@ impl Args {
             argv.push(format!("--file-prefix={prefix}"));
             own_prefix = Some(prefix);
         }
-        if !has(LCORES) && !cpus.is_empty() {
+        if !places_lcores(given) && !cpus.is_empty() {
             argv.push(format!("--lcores={}", floating_main_and_workers(cpus)));
         }
         if !has(&["--log-level"]) {
@@ -100,6 +100,11 @@ pub fn allowed<S: AsRef<str>>(given: &[S]) -> Vec<&str> {
         found.extend(value);
     }
     found
+}
+
+/// Whether arguments say which lcores there are, or where they run.
+pub fn places_lcores<S: AsRef<str>>(given: &[S]) -> bool {
+    has_any(given, LCORES)
 }
 
 /// Whether arguments choose among the devices of a bus by leaving some, or all, out.

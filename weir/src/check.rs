@@ -4,10 +4,11 @@ use crate::Outcome;
 use crate::inc;
 use crate::machine::Machine;
 use crate::output::{OUT, say, say_err};
-use crate::refusal::{at, cannot, refuse};
+use crate::refusal::{self, at, cannot, refuse};
 use crate::run::devices;
 use crate::run::memory::{PoolSize, engines_fit};
-use anyhow::{Context, Result};
+use crate::run::misfits::misfits;
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -19,7 +20,7 @@ use weir_config::{Config, Diagnostic, Explained, Loaded, show_size};
 use weir_inc::engine::EngineParams;
 use weir_inc::places::Places;
 use weir_inc::spec::JobSpec;
-use weir_layout::Grid;
+use weir_layout::{Grid, counted};
 use weir_mgmt::admin::Fault;
 
 /// `weir check`
@@ -72,11 +73,14 @@ pub fn read_at_most(path: &Path, longest: u64) -> Result<String> {
         |what: String, remedy: &str| refuse(format!("cannot read {}", path.display()), what, remedy);
     if bytes.len() as u64 > longest {
         return Err(no_text(
-            format!("longer than {} MiB: this is no configuration", longest >> 20),
+            format!("longer than {} MiB: this is not a configuration", longest >> 20),
             "name a file of text",
         ));
     }
-    String::from_utf8(bytes).map_err(|error| no_text(format!("not UTF-8: {error}"), "save it as UTF-8"))
+    let text = String::from_utf8(bytes)
+        .map_err(|error| no_text(format!("not UTF-8: {error}"), "save it as UTF-8"))?;
+    // Some editors put a mark of the byte order in front.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// As [`load`], for a text that is not a file.
@@ -114,7 +118,7 @@ pub struct Refused {
 
 fn errors(found: &[Diagnostic]) -> String {
     let errors: usize = found.iter().filter(|d| d.is_error()).map(|d| d.count).sum();
-    format!("{errors} error{}", if errors == 1 { "" } else { "s" })
+    counted(errors, "error")
 }
 
 pub fn check(args: &CheckArgs) -> Result<Outcome> {
@@ -122,6 +126,10 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         return in_json(args);
     }
     let Loaded { config, warnings } = load(&args.config)?;
+    let misfits = fits_machine(&config, &args.config)?;
+    for misfit in &misfits {
+        say_err!("warning: here `weir run` will be refused: {misfit:#}\n");
+    }
     if args.explain {
         let mut grid = Grid::new(&["<key", "<value", "<origin", "<why"]).at_most(WIDEST);
         for row in config.explain() {
@@ -129,46 +137,49 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         }
         OUT.text(&grid.body());
     }
-    fits_machine(&config, &args.config)?;
     say!(
-        "{}: {} ports, {} bytes of buffer ({} shared), warnings: {}",
+        "{}: {}, {} bytes of buffer ({} shared), {}",
         args.config.display(),
-        config.ports.len(),
+        counted(config.ports.len(), "port"),
         config.buffer.size,
         config.buffer.shared,
-        warnings.len()
+        counted(warnings.len() + misfits.len(), "warning")
     );
     for Engine { port, mac, ip, jobs, most_jobs, used, memory, quota, first_qp, last_qp } in
         engines(&config, &args.jobs)?
     {
         let (used, memory, quota) = (show_size(used), show_size(memory), show_size(quota));
         say!(
-            "{port}: engine {mac} {ip}: {jobs} jobs take {used} of {memory}, up to {most_jobs} and {quota} each; queue pairs \
-             {first_qp} to {last_qp}"
+            "{port}: engine {mac} {ip}: {} using {used} of {memory}, up to {most_jobs} and {quota} each; queue pairs {first_qp} \
+             to {last_qp}",
+            counted(jobs, "job")
         );
     }
     Ok(Outcome::Good)
 }
 
-/// What only the machine shows: memory.
-fn fits_machine(config: &Config, path: &Path) -> Result<()> {
+/// What only the machine shows: memory, and what there is not of what the configuration asks for. The latter is no fault of the file,
+/// which may be for another machine.
+fn fits_machine(config: &Config, path: &Path) -> Result<Vec<Error>> {
     let workers = weir_config::workers(&config.ports);
     let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
     let pool = PoolSize::of(config, workers, 0);
-    let machine = Machine::new(Path::new("/"));
+    let machine = Machine::here();
     pool.fits(&eal_args, workers)
         .and_then(|()| engines_fit(&config.ports, pool, (&eal_args, workers), &machine))
-        .with_context(|| format!("{}: 1 error", path.display()))
+        .with_context(|| format!("{}: 1 error", path.display()))?;
+    Ok(misfits(&config.ports, &eal_args, &machine))
 }
 
 /// The same as one document.
 fn in_json(args: &CheckArgs) -> Result<Outcome> {
     let Loaded { config, warnings } = load(&args.config)?;
-    fits_machine(&config, &args.config)?;
+    let misfits = fits_machine(&config, &args.config)?;
+    let here = misfits.iter().flat_map(|error| refusal::faults(error, "weir run"));
     let mut told = json!({
         "config": args.config.display().to_string(),
         "error": null,
-        "warnings": warnings.iter().map(Fault::from).collect::<Vec<_>>(),
+        "warnings": warnings.iter().map(Fault::from).chain(here).collect::<Vec<_>>(),
         "ports": config.ports.len(),
         "buffer_bytes": config.buffer.size,
         "shared_bytes": config.buffer.shared,

@@ -32,6 +32,11 @@ pub fn list(text: &str) -> Vec<usize> {
 }
 
 impl Machine {
+    /// This one.
+    pub fn here() -> Self {
+        Self::new(Path::new("/"))
+    }
+
     /// The one whose root folder this is.
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -94,6 +99,22 @@ impl Machine {
             self.text(&format!("sys/fs/cgroup/{}/memory.max", group.display()))?.trim().parse().ok()
         };
         Path::new(own).ancestors().filter_map(limit).chain([all]).min()
+    }
+
+    /// What a line of this process's status says.
+    fn status(&self, key: &str) -> Option<String> {
+        let text = self.text("proc/self/status")?;
+        text.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
+    }
+
+    /// CPUs this process may run on, as far as the system tells.
+    pub fn allowed_cpus(&self) -> Vec<usize> {
+        self.status("Cpus_allowed_list:").as_deref().map(list).unwrap_or_default()
+    }
+
+    /// Capabilities this process has, a bit each (capabilities(7)), as far as the system tells.
+    pub fn capabilities(&self) -> Option<u64> {
+        u64::from_str_radix(&self.status("CapEff:")?, 16).ok()
     }
 
     /// The driver a PCI device is bound to.

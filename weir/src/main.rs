@@ -40,6 +40,7 @@ mod which;
 
 use crate::output::{say, say_err};
 use clap::{CommandFactory, FromArgMatches};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// It ran, and what it checks did not hold.
@@ -69,9 +70,12 @@ fn main() -> ExitCode {
         Ok(both) => both,
         Err(error) => {
             // Help and version are not errors; a closed pipe is nobody's fault.
-            let _ = error.print();
+            let printed = error.print();
             if !error.use_stderr() {
-                return ExitCode::SUCCESS;
+                return match printed {
+                    Err(error) if error.kind() != ErrorKind::BrokenPipe => unwritten(&error),
+                    _ => ExitCode::SUCCESS,
+                };
             }
             if json {
                 say!("{}", refusal::usage(&error, &said));
@@ -90,10 +94,12 @@ fn main() -> ExitCode {
     match (outcome, said) {
         (Ok(Outcome::Good), Ok(())) => ExitCode::SUCCESS,
         (Ok(Outcome::Bad), Ok(())) => ExitCode::from(FAILED),
-        (Ok(_), Err(error)) => {
-            say_err!("weir: cannot write to standard output: {error}");
-            ExitCode::from(REFUSED)
-        }
+        (Ok(_), Err(error)) => unwritten(&error),
         (Err(_), _) => ExitCode::from(REFUSED),
     }
+}
+
+fn unwritten(error: &std::io::Error) -> ExitCode {
+    say_err!("weir: cannot write to standard output: {error}");
+    ExitCode::from(REFUSED)
 }

@@ -6,6 +6,8 @@
 //! finds its queue full is lost and counted. Text from outside (names of ports, lines of a file) is made harmless here,
 //! once for all: a control character is shown as `\u001b` would be in JSON.
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -196,6 +198,23 @@ impl Stream {
 pub fn detach() -> io::Result<()> {
     OUT.detach("stdout")?;
     ERR.detach("stderr")
+}
+
+/// For a command that follows what comes and keeps none of it: the program ends, and all is well, as soon as nobody reads its
+/// standard output any more, and not when it has something to say next.
+pub fn end_with_reader() {
+    std::thread::spawn(|| {
+        let Ok(file) = &OUT.file else { return };
+        // Errors are told whether they are asked for or not; files and terminals never have this one.
+        let mut reader = [PollFd::new(file.as_fd(), PollFlags::empty())];
+        while let Ok(_) | Err(Errno::EINTR) = poll(&mut reader, PollTimeout::NONE) {
+            match reader[0].revents() {
+                Some(events) if events.contains(PollFlags::POLLERR) => std::process::exit(0),
+                Some(events) if events.is_empty() => {}
+                _ => return,
+            }
+        }
+    });
 }
 
 /// Lines that were lost since the start, on both streams.

@@ -11,7 +11,7 @@ use crate::run::devargs::address;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use weir_config::{Config, DeviceKind};
 
 /// `weir prepare`
@@ -26,7 +26,7 @@ pub struct PrepareArgs {
 
 pub fn prepare(args: &PrepareArgs) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
-    let done = on(&Machine::new(Path::new("/")), &config)?;
+    let done = on(&Machine::here(), &config)?;
     match args.json {
         true => OUT.json(&json!({ "done": done })),
         false => done.iter().for_each(|line| say!("{line}")),
@@ -86,7 +86,7 @@ fn bind(machine: &Machine, port: &str, address: &str) -> Result<Option<String>> 
     }
     // A slip of the pen must not take a disk from the machine.
     if !machine.is_nic(address) {
-        return Err(wrong(format!("{address} is no network device"), "lspci lists what there is"));
+        return Err(wrong(format!("{address} is not a network device"), "lspci lists what there is"));
     }
     // Whoever uses it, perhaps to reach this machine, has to let go of it first.
     if let Some(interface) = machine.interfaces(address).iter().find(|interface| machine.is_up(interface)) {
@@ -221,7 +221,7 @@ mod tests {
         let made = Made::new("ixgbe");
         made.write(&format!("{DEVICE}/class"), "0x010802\n");
         let refused = made.prepared().unwrap_err();
-        assert!(refused.contains("0000:3b:00.0 is no network device"), "{refused}");
+        assert!(refused.contains("0000:3b:00.0 is not a network device"), "{refused}");
         assert_eq!(made.read("sys/bus/pci/drivers/ixgbe/unbind"), "");
         assert_eq!(made.read(&format!("{DEVICE}/driver_override")), "(null)");
     }

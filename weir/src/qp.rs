@@ -187,7 +187,7 @@ fn register_number(text: &str) -> Result<u64> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    let wrong = || refuse(text.clone(), "no number", "write it in decimal, or in hexadecimal behind 0x");
+    let wrong = || refuse(text.clone(), "not a number", "write it in decimal, or in hexadecimal behind 0x");
     parsed.map_err(|_| wrong())
 }
 
@@ -196,7 +196,7 @@ fn set(args: &SetArgs) -> Result<()> {
     let mut writes = Vec::new();
     for value in &args.values {
         let Some((key, value)) = value.split_once('=') else {
-            return Err(refuse(value, "no assignment", "write KEY=VALUE, e.g. gain=8 or 0x10=1"));
+            return Err(refuse(value, "not an assignment", "write KEY=VALUE, e.g. gain=8 or 0x10=1"));
         };
         let (key, value) = (key.trim(), value.trim());
         if key.starts_with("0x") {

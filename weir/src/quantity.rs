@@ -32,7 +32,7 @@ pub fn frame(text: &str) -> Result<u32, String> {
 pub fn number(text: &str) -> Result<u16, String> {
     let number =
         text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u16::from_str_radix(digits, 16));
-    number.map_err(|_| format!("`{text}` is no number from 0 to 0xffff"))
+    number.map_err(|_| format!("`{text}` is not a number from 0 to 0xffff"))
 }
 
 /// The same of a queue pair.
@@ -40,13 +40,20 @@ pub fn queue_pair(text: &str) -> Result<u32, String> {
     let number =
         text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
     let number = number.ok().filter(|number| *number < 1 << 24);
-    number.ok_or_else(|| format!("`{text}` is no queue pair from 0 to 0xffffff"))
+    number.ok_or_else(|| format!("`{text}` is not a queue pair from 0 to 0xffffff"))
 }
 
 /// Whole metres of cable, rounded up.
 pub fn metres(text: &str) -> Result<u32, String> {
-    u32::try_from(units::length(text)?.div_ceil(1000))
-        .map_err(|_| format!("`{text}` is longer than any cable"))
+    let mm = units::length(text)?;
+    if mm > units::LONGEST_CABLE_MM {
+        let km = units::LONGEST_CABLE_MM / 1_000_000;
+        return Err(format!(
+            "`{text}` is longer than any link without a switch in between ({km} km): each switch on the way needs headroom for \
+             its own link alone"
+        ));
+    }
+    Ok(mm.div_ceil(1000) as u32)
 }
 
 #[cfg(test)]
@@ -60,7 +67,8 @@ mod tests {
         assert_eq!((rate("100g"), rate("100Gbps")), (Ok(100_000_000_000), Ok(100_000_000_000)));
         assert_eq!(time("10s"), Ok(Duration::from_secs(10)));
         assert_eq!((time("10"), time("1.5m")), (Ok(Duration::from_secs(10)), Ok(Duration::from_secs(90))));
-        assert_eq!((metres("300m"), metres("40")), (Ok(300), Ok(40)));
+        assert_eq!((metres("300m"), metres("40"), metres("120km")), (Ok(300), Ok(40), Ok(120_000)));
+        assert!(metres("900km").unwrap_err().contains("120 km"));
         assert_eq!((frame("9K"), frame("9216")), (Ok(9000), Ok(9216)));
         for bad in ["", "ten", "-1s", "1e3s", "1e3", "inf", "nan"] {
             let text = time(bad).unwrap_err();

@@ -74,12 +74,20 @@ where
 /// `error`: what is wrong, on one line; `faults`: one by one, as the management API tells them. `command`: the words it was
 /// asked with, `weir show`.
 pub fn document(error: &Error, command: &str) -> Value {
+    let text = format!("{error:#}");
+    // Faults stand on lines of their own behind what the switch answers.
+    let is_answer = error.chain().any(|cause| cause.is::<Refused>() || cause.is::<ClientError>());
+    let lines = text.lines().map(str::trim).take(if is_answer { 1 } else { usize::MAX });
+    json!({ "error": lines.collect::<Vec<_>>().join(" "), "faults": faults(error, command) })
+}
+
+/// What is wrong one by one, each with a place and what to change.
+pub fn faults(error: &Error, command: &str) -> Vec<Fault> {
     let place = error.downcast_ref::<Place>().map(|place| place.0.clone());
-    let mut faults = error.chain().find_map(faults).unwrap_or_default();
+    let mut faults = error.chain().find_map(of_cause).unwrap_or_default();
     if faults.is_empty() {
         faults.push(Fault { detail: format!("{:#}", error.root_cause()), ..Fault::default() });
     }
-    let text = format!("{error:#}");
     for fault in &mut faults {
         if fault.path.is_empty() {
             fault.path = place.clone().unwrap_or_else(|| command.to_owned());
@@ -88,10 +96,7 @@ pub fn document(error: &Error, command: &str) -> Value {
             fault.remedy = format!("{command} --help says what it takes");
         }
     }
-    // Faults stand on lines of their own behind what the switch answers.
-    let is_answer = error.chain().any(|cause| cause.is::<Refused>() || cause.is::<ClientError>());
-    let lines = text.lines().map(str::trim).take(if is_answer { 1 } else { usize::MAX });
-    json!({ "error": lines.collect::<Vec<_>>().join(" "), "faults": faults })
+    faults
 }
 
 /// The same for what is wrong with the command line.
@@ -124,7 +129,7 @@ pub fn usage(error: &clap::Error, command: &str) -> Value {
 }
 
 /// What an error says of its place and of what to change; what is left empty is filled by [`document`].
-fn faults(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
+fn of_cause(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
     if let Some(refused) = cause.downcast_ref::<Refused>() {
         return Some(refused.found.iter().filter(|found| found.is_error()).map(Fault::from).collect());
     }

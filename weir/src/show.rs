@@ -1,7 +1,7 @@
 //! `weir show`: asks a running switch over its socket, prints what it says.
 
 use crate::Outcome;
-use crate::output::{OUT, say};
+use crate::output::{self, OUT, say};
 use crate::refusal::refuse;
 use crate::which::Which;
 use anyhow::{Error, Result};
@@ -150,8 +150,8 @@ fn unknown(word: &str, words: &str) -> Error {
     });
     let place = format!("weir show {words}");
     match grid.body().trim_end() {
-        "" => refuse(place, "nothing is called so", format!("weir show {word} takes no further words")),
-        all => refuse(place, "nothing is called so", format!("one of\n{all}")),
+        "" => refuse(place, "unknown words", format!("weir show {word} takes no further words")),
+        all => refuse(place, "unknown words", format!("one of\n{all}")),
     }
 }
 
@@ -198,6 +198,9 @@ fn latency(args: &ShowArgs, socket: &Path) -> Result<Outcome> {
 }
 
 fn look(args: &ShowArgs, text: &dyn Fn() -> Result<String>) -> Result<()> {
+    if args.watch {
+        output::end_with_reader();
+    }
     loop {
         let text = text()?;
         if args.watch && OUT.is_terminal() {
@@ -285,6 +288,9 @@ fn document<T: DeserializeOwned>(
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
     let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
     let target = format!("{}?format=ndjson&follow={}{port}", api::EVENTS, args.watch);
+    if args.watch {
+        output::end_with_reader();
+    }
     for event in client::lines::<Event>(client::open(socket, &target)?) {
         let event = event?;
         match args.json {

@@ -1,11 +1,11 @@
 //! `weir trace` and `weir capture`: single frames of a running switch, and what happened to each.
 
 use crate::Outcome;
-use crate::output::{OUT, say, say_err};
+use crate::output::{self, OUT, say, say_err};
 use crate::quantity::{number, queue_pair, time};
-use crate::refusal::{at, cannot, refuse};
+use crate::refusal::{cannot, refuse};
 use crate::which::Which;
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -139,7 +139,9 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
         marked: args.marked,
         time: args.time,
     };
-    for event in events(&args.which.socket()?, &watch)? {
+    let events = events(&args.which.socket()?, &watch)?;
+    output::end_with_reader();
+    for event in events {
         let event = event?;
         match args.json {
             true => say!("{}", documents::json(&event)),
@@ -166,7 +168,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     if to_stdout && args.json {
         return Err(refuse("-w", "`-` and --json both want standard output", "name a file"));
     }
-    let mut events = events(&args.which.socket()?, &watch)?;
+    let events = events(&args.which.socket()?, &watch)?;
     // Opened only when the switch has agreed: an order that is refused leaves no file.
     let out: Box<dyn Write> = match to_stdout {
         true => Box::new(io::stdout().lock()),
@@ -175,21 +177,11 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
             Box::new(file.map_err(cannot("write", &args.file))?)
         }
     };
-    let mut capture = Capture::new(out, &args.port, args.snaplen)?;
-    let end = loop {
-        match events.next().transpose()? {
-            Some(end @ WatchLine::End { .. }) => break end,
-            Some(event) => capture.note(event)?,
-            None => {
-                return Err(refuse(
-                    "--socket",
-                    "the switch has ended",
-                    "start it again (weir run), and capture anew",
-                ));
-            }
-        }
+    let end = match write_events(events, out, args) {
+        // Whoever read has seen enough.
+        Err(error) if to_stdout && is_broken_pipe(&error) => return Ok(Outcome::Good),
+        end => end?,
     };
-    capture.finish(&end)?;
     if args.json {
         let mut told = documents::json(&end);
         told["file"] = json!(args.file.display().to_string());
@@ -198,6 +190,30 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         say_err!("{}", lines(&end).join("; "));
     }
     Ok(Outcome::Good)
+}
+
+/// Writes what comes until the last event, which is returned.
+fn write_events(
+    events: impl Iterator<Item = Result<WatchLine, ClientError>>,
+    out: impl Write,
+    args: &CaptureArgs,
+) -> Result<WatchLine> {
+    let failed = |error| cannot("write", &args.file)(error);
+    let mut capture = Capture::new(out, &args.port, args.snaplen).map_err(failed)?;
+    for event in events {
+        let event = event?;
+        if let end @ WatchLine::End { .. } = event {
+            capture.finish(&end).map_err(failed)?;
+            return Ok(end);
+        }
+        capture.note(event).map_err(failed)?;
+    }
+    Err(refuse("--socket", "the switch has ended", "start it again (weir run), and capture anew"))
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Frames whose story is not complete, and the file the complete ones go to.
@@ -210,12 +226,12 @@ pub struct Capture<W: Write> {
 
 impl<W: Write> Capture<W> {
     /// Starts the file.
-    pub fn new(out: W, port: &str, snaplen: u32) -> Result<Self> {
+    pub fn new(out: W, port: &str, snaplen: u32) -> io::Result<Self> {
         Ok(Self { file: Writer::new(out, port, snaplen)?, offset: 0, open: BTreeMap::new() })
     }
 
     /// An event of a frame, in the order in which they happened.
-    pub fn note(&mut self, event: WatchLine) -> Result<()> {
+    pub fn note(&mut self, event: WatchLine) -> io::Result<()> {
         if let WatchLine::Armed { unix_ns, at_ns } = &event {
             self.offset = unix_ns.parse::<i128>().unwrap_or(0) - i128::from(*at_ns);
             return Ok(());
@@ -236,15 +252,15 @@ impl<W: Write> Capture<W> {
     }
 
     /// What has not left yet, and with the last event how many there were: a file without that is cut short.
-    pub fn finish(&mut self, end: &WatchLine) -> Result<()> {
+    pub fn finish(&mut self, end: &WatchLine) -> io::Result<()> {
         for story in std::mem::take(&mut self.open).into_values() {
             self.write(&story, ON_ITS_WAY)?;
         }
         let WatchLine::End { frames, missed, .. } = end else { return Ok(()) };
-        at("cannot write the capture", self.file.end(*frames, *missed))
+        self.file.end(*frames, *missed)
     }
 
-    fn write(&mut self, story: &[WatchLine], more: &str) -> Result<()> {
+    fn write(&mut self, story: &[WatchLine], more: &str) -> io::Result<()> {
         let (arrived, bytes, len) = match &story[0] {
             WatchLine::Arrived(arrival) => (arrival.at_ns, &*arrival.bytes, arrival.len_bytes),
             WatchLine::Lost { at_ns, bytes, len_bytes, .. } => (*at_ns, &**bytes, *len_bytes),
@@ -253,7 +269,7 @@ impl<W: Write> Capture<W> {
         };
         let unix_ns = (i128::from(arrived) + self.offset).max(0) as u64;
         let bytes = unhex(bytes).unwrap_or_default();
-        at("cannot write the capture", self.file.packet(unix_ns, &bytes, len, &(comment(story) + more)))
+        self.file.packet(unix_ns, &bytes, len, &(comment(story) + more))
     }
 }
 

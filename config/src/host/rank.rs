@@ -89,7 +89,8 @@ pub(super) fn read(ctx: &mut Ctx<'_>, qp: &Section<'_>, (bytes, at): (u32, Span)
     }
     if !(bytes as usize).is_multiple_of(data_type.bytes()) {
         let size = data_type.bytes();
-        let message = format!("{} are no whole number of elements of {size} bytes", show_size(bytes.into()));
+        let message =
+            format!("{} are not a whole number of elements of {size} bytes", show_size(bytes.into()));
         ctx.error(at, "qp.rank", message, format!("use a multiple of {size} bytes"));
     }
     let tree = s.need(ctx, "tree", &TREE);

@@ -4,6 +4,7 @@ use super::schema;
 use super::{HostConfig, HostDcqcn, HostPort, HostQp, HostStream, HostTraffic, Loaded, rank, rclink};
 use crate::buffer;
 use crate::diag::{Diagnostic, Span};
+use crate::lcores::Cpus;
 use crate::parse;
 use crate::port::{
     Identity, MAC, Owner, RX_DESCRIPTORS, TX_DESCRIPTORS, VIRTUAL_RATE, identify, priorities, read_eal,
@@ -107,7 +108,7 @@ fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostConfig {
     }
     let needs_ip = protocol == HostProtocol::Roce || rclink::needs_ip(ctx, root);
     let (ports, mut at): (Vec<_>, Vec<_>) =
-        read_ports(ctx, root, lcores.as_deref(), needs_ip).into_iter().unzip();
+        read_ports(ctx, root, lcores.as_ref(), needs_ip).into_iter().unzip();
     let traffic = match protocol {
         HostProtocol::Roce => read_roce(ctx, root, &ports, &mut at),
         HostProtocol::RcLink => HostTraffic::RcLink(rclink::read(ctx, root, &ports, &mut at)),
@@ -181,7 +182,7 @@ pub(super) fn small(
 fn read_ports(
     ctx: &mut Ctx<'_>,
     root: &Section<'_>,
-    lcores: Option<&[u64]>,
+    lcores: Option<&Cpus>,
     needs_ip: bool,
 ) -> Vec<(HostPort, PortAt)> {
     let items = root.items(ctx, "port", &schema::PORT);

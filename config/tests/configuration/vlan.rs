@@ -57,7 +57,7 @@ fn what_is_no_membership_is_refused_with_its_line() {
         ("{ trunk = \"1-4095\" }", "4095 is no VLAN"),
         ("{ trunk = \"0-5\" }", "0 is no VLAN"),
         ("{ trunk = \"9-5\" }", "runs backwards"),
-        ("{ trunk = \"1,,2\" }", "no list of numbers"),
+        ("{ trunk = \"1,,2\" }", "not a list of numbers"),
         ("{ trunk = [1.5] }", "trunk"),
         ("{ trunk = 5, native = 4095 }", "outside 1 to 4094"),
         ("{ acces = 1 }", "acces"),
@@ -98,10 +98,10 @@ fn fixed_entries_are_in_vlans_of_their_ports() {
     }
     assert_eq!(read(&group("\"b\", \"c\"", "vlan = 20")).0.fdb.groups[0].vlan, 20);
     for (text, reason) in [
-        (fixed("a", "vlan = 20"), "port `a` is no member of VLAN 20"),
+        (fixed("a", "vlan = 20"), "port `a` is not a member of VLAN 20"),
         (fixed("b", ""), "port `b` has no native VLAN"),
         (group("\"a\", \"c\"", ""), "not the same native VLAN"),
-        (group("\"a\", \"b\"", "vlan = 20"), "port `a` is no member"),
+        (group("\"a\", \"b\"", "vlan = 20"), "port `a` is not a member"),
     ] {
         assert!(refused(&text).0.contains(reason), "{reason}");
     }
@@ -124,7 +124,9 @@ fn a_lossless_frame_that_its_tag_makes_too_long_is_warned_of() {
     let warned = about(2003);
     assert_eq!(warned.len(), 1);
     assert!(
-        warned[0].contains("from port `a` has 2004 with its tag, and the mtu of port `b` is 2003"),
-        "{warned:?}"
+        warned[0].contains(
+            "from port `a` (2004 bytes with the tag) to `b` (mtu 2003), from `c` (2004 bytes with the tag) to `b`"
+        ),
+        "every pair of ports: {warned:?}"
     );
 }

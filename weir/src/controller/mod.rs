@@ -101,7 +101,7 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
                 desk.handle(event, now())
             }
             Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => bail!("nobody listens any more"),
+            Err(RecvTimeoutError::Disconnected) => bail!("all its threads have ended: please report it"),
         };
         if looked.elapsed() >= TICK {
             looked = Instant::now();

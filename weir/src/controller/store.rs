@@ -56,8 +56,9 @@ impl Store {
         }
         let lock = own(file)?;
         let saved = match std::fs::read_to_string(file) {
-            Ok(text) => serde_json::from_str(&text)
-                .with_context(|| format!("{}: not what a controller keeps; move it away", file.display()))?,
+            Ok(text) => serde_json::from_str(&text).with_context(|| {
+                format!("{}: not the state of a controller; move it away", file.display())
+            })?,
             Err(error) if error.kind() == ErrorKind::NotFound => Saved::default(),
             Err(error) => return Err(error).map_err(cannot("read", file)),
         };
@@ -79,7 +80,7 @@ impl Store {
                 self.behind = true;
             }
             Ok(()) if self.behind => {
-                say!("jobs are written down again");
+                say!("jobs are saved again");
                 self.behind = false;
             }
             _ => {}
@@ -126,7 +127,7 @@ mod tests {
         drop(store);
         Store::open(Some(path.clone())).unwrap();
         std::fs::write(&path, "{").unwrap();
-        assert!(error(&path).contains("not what a controller keeps; move it away"));
+        assert!(error(&path).contains("not the state of a controller; move it away"));
     }
 
     #[test]

@@ -12,11 +12,10 @@ use crate::which::Which;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use std::path::Path;
 use std::path::PathBuf;
 use weir_config::{Config, DeviceKind, PfcMode, PortConfig};
 use weir_dpdk::args;
-use weir_layout::Grid;
+use weir_layout::{Grid, counted};
 use weir_mgmt::{api, client};
 
 /// `weir doctor`
@@ -87,7 +86,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
     };
     let seen =
         running.and_then(|socket| serde_json::from_str(&client::get(&socket, api::SNAPSHOT).ok()?).ok());
-    findings.extend(examine(&Machine::new(Path::new("/")), config.as_ref(), seen.as_ref()));
+    findings.extend(examine(&Machine::here(), config.as_ref(), seen.as_ref()));
     let text = match args.json {
         true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),
         false => table(&findings),
@@ -309,10 +308,9 @@ fn cores(machine: &Machine, workers: &[usize]) -> Vec<Finding> {
     let names: Vec<String> = workers.iter().map(usize::to_string).collect();
     let names = names.join(",");
     let mut found = Vec::new();
-    let allowed = machine.text("proc/self/status").unwrap_or_default();
-    let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(list);
+    let allowed = machine.allowed_cpus();
     let beyond: Vec<_> =
-        workers.iter().filter(|core| allowed.as_ref().is_some_and(|a| !a.contains(core))).collect();
+        workers.iter().filter(|core| !allowed.is_empty() && !allowed.contains(core)).collect();
     if !beyond.is_empty() {
         let remedy = "choose cores of this machine, or widen the cpuset of the container";
         found.push(finding(Level::Fail, "cores", format!("workers may not run on {beyond:?}"), remedy));
@@ -481,7 +479,10 @@ fn kernel_ports(config: Option<&Config>, running: Option<&Value>) -> Vec<Finding
                     frames => finding(
                         Level::Warn,
                         WHAT,
-                        format!("{port}: {frames} frames were longer than its mtu: a host left cutting them to a NIC"),
+                        format!(
+                            "{port}: {} longer than its mtu: a host left cutting them to a NIC",
+                            counted(frames, "frame")
+                        ),
                         kernel::remedy(&format!("the interface of {port}")),
                     ),
                 }

@@ -66,7 +66,7 @@ impl Meeting {
         };
         let token = weir_mgmt::token::private_word(file).map_err(anyhow::Error::msg)?;
         let HostConfig { ports, traffic: HostTraffic::Roce { qps, .. }, .. } = config else {
-            bail!("--controller: RC Link hosts are no ranks");
+            bail!("--controller: RC Link hosts cannot be ranks");
         };
         let mut connections = Vec::new();
         for qp in qps.iter().filter(|qp| qp.rank.is_some()) {
@@ -145,7 +145,8 @@ fn sit(qp: &mut HostQp, seat: &Seat) -> Result<()> {
     (qp.mtu, qp.dscp, qp.priority) = (seat.mtu, seat.dscp, seat.priority);
     let write = qp.rank.as_ref().is_some_and(|rank| rank.write);
     if let Some(stream) = qp.stream.as_mut().filter(|_| write) {
-        let memory = seat.memory.with_context(of_seat).context("the engine shows no memory to write to")?;
+        let memory =
+            seat.memory.with_context(of_seat).context("the engine has given no memory to write to")?;
         ensure!(
             u64::from(stream.bytes) <= memory.bytes,
             "messages of {} bytes, and the memory of the engine has {}: use shorter ones, or inc.write = false",
@@ -200,7 +201,9 @@ impl Connection {
             Ok(_) => match serde_json::from_slice(&line).with_context(|| format!("controller {address}"))? {
                 Answer::Seat(seat) => *seat,
                 Answer::Refused { why } | Answer::Failed { why } => bail!("controller {address}: {why}"),
-                Answer::Resumed {} => bail!("controller {address}: no seat, but a return"),
+                Answer::Resumed {} => {
+                    bail!("controller {address}: unexpected answer: resumed without having joined")
+                }
             },
             Err(error) if is_silence(&error) => {
                 bail!("controller {address}: not all ranks of the job came within {} s", JOIN.as_secs())

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use weir_config::Diagnostic;
 use weir_config::host::{self, HostConfig};
 use weir_dpdk::{Clock, Interrupts, LinkWatch};
-use weir_layout::{Grid, Unit, percent};
+use weir_layout::{Grid, Unit, counted, percent};
 
 use crate::quantity::time;
 pub use build::{SETTLE, rate_control};
@@ -82,7 +82,10 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     if let Some(operator) = &operator {
         say!("queue pairs: weir qp show --socket {}", operator.path().display());
     }
-    let ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
+    let mut ports: Vec<_> = config.ports.iter().map(|port| port.port.clone()).collect();
+    // One lcore serves them all: that of the port that names one.
+    let lcore = ports.iter().find_map(|port| port.lcore);
+    ports.iter_mut().for_each(|port| port.lcore = lcore);
     let held = HELD * ports.len() as u64;
     let size = PoolSize::of_ports(&ports, 1, held, held);
     let eal = devices::start_eal(&ports, &config.eal_args, eal_args, size, 1)?;
@@ -91,7 +94,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let (pools, open) = devices::open(&eal, &ports, &vec![0; ports.len()], 1, size, &mut memif)?;
     let rates: Vec<u64> = open.iter().zip(&config.ports).map(|(open, port)| link_rate(open, port)).collect();
     let Some(mut meeting) = Meeting::join(&args.meeting, &mut config, || stop.asked(), args.duration)? else {
-        say!("nobody waits for the other ranks any more");
+        say!("stopped before all ranks had joined");
         return Ok(Outcome::Bad);
     };
     let stations = build::stations(&config, &rates, args.trace.is_some())?;
@@ -191,7 +194,7 @@ fn load(path: &Path) -> Result<(HostConfig, String)> {
     }
     loaded.map(|config| (config, text)).ok_or_else(|| {
         let errors: usize = found.iter().filter(|d: &&Diagnostic| d.is_error()).map(|d| d.count).sum();
-        anyhow!("{}: {errors} error{}", path.display(), if errors == 1 { "" } else { "s" })
+        anyhow!("{}: {}", path.display(), counted(errors, "error"))
     })
 }
 

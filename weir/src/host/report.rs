@@ -11,7 +11,7 @@ use weir_endpoint::roce;
 use weir_endpoint::station::roce::{Ended, Results as Form};
 use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
 use weir_inc::immediate::{ALL_RANKS, Immediate};
-use weir_layout::{Grid, Unit};
+use weir_layout::{Grid, Unit, counted};
 
 /// One connection of the file and what it came to.
 #[derive(Debug)]
@@ -201,13 +201,13 @@ impl<'a> Results<'a> {
         }
         for (name, r) in &self.ports {
             say!(
-                "port {name}: {} frames out, {} in; {}CE {}, CNPs out {}; PFC {} frames in, {} out, held back {}",
-                r.tx_frames,
+                "port {name}: {} out, {} in; {}CE {}, CNPs out {}; PFC {} in, {} out, held back {}",
+                counted(r.tx_frames, "frame"),
                 r.rx_frames,
                 again(&r.adapter),
                 r.adapter.rx_ce(),
                 r.adapter.tx_cnp(),
-                r.control.pfc_frames,
+                counted(r.control.pfc_frames, "frame"),
                 r.adapter.tx_pfc(),
                 Unit::MS.text(r.paused_ns.iter().sum::<u64>() as f64)
             );
@@ -243,36 +243,46 @@ impl<'a> Results<'a> {
                 found.push(format!("connection {name}: {} never answered", line.report.peer.0));
             } else if p.acknowledged < p.posted {
                 found.push(format!(
-                    "connection {name}: {} messages not acknowledged",
-                    p.posted - p.acknowledged
+                    "connection {name}: {} not acknowledged",
+                    counted(p.posted - p.acknowledged, "message")
                 ));
             } else if line.report.sends && p.posted == 0 {
                 found.push(format!("connection {name} sent nothing"));
             }
             if p.lost > 0 {
-                found.push(format!("connection {name}: {} messages lost", p.lost));
+                found.push(format!("connection {name}: {} lost", counted(p.lost, "message")));
             }
             if line.wrong() > 0 {
                 found.push(format!(
-                    "connection {name}: {} messages out of order, {} corrupted",
-                    p.out_of_order, p.corrupted
+                    "connection {name}: {} out of order, {} corrupted",
+                    counted(p.out_of_order, "message"),
+                    p.corrupted
                 ));
             }
             if let Some(expect) = line.report.expect.filter(|expect| p.received != *expect) {
-                found.push(format!("connection {name}: {} messages of {expect} received", p.received));
+                found.push(format!(
+                    "connection {name}: {} of {expect} received",
+                    counted(p.received, "message")
+                ));
             }
         }
         for (line, rank) in self.ranks().filter(|(line, _)| line.report.failure.is_none()) {
             let (p, name) = (&line.report.progress, line.name());
             if line.unanswered() > 0 {
-                found.push(format!("connection {name}: {} contributions without a sum", line.unanswered()));
+                found.push(format!(
+                    "connection {name}: {} without a sum",
+                    counted(line.unanswered(), "contribution")
+                ));
             }
             if let Some(all) = rank.rounds().filter(|all| p.received + p.corrupted < *all) {
-                found.push(format!("connection {name}: {} sums of {all}", p.received));
+                found.push(format!("connection {name}: {} of {all}", counted(p.received, "sum")));
             }
         }
         for (name, r) in self.ports.iter().filter(|(_, r)| r.adapter.no_room() > 0) {
-            found.push(format!("port {name}: {} frames lost, its memory was full", r.adapter.no_room()));
+            found.push(format!(
+                "port {name}: {} lost, its memory was full",
+                counted(r.adapter.no_room(), "frame")
+            ));
         }
         found
     }

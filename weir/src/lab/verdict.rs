@@ -5,7 +5,7 @@ use crate::output::{OUT, say};
 use crate::run::Totals;
 use serde_json::{Value, json};
 use weir_config::Config;
-use weir_layout::{Grid, Unit};
+use weir_layout::{Grid, Unit, counted};
 
 /// Payload per second of a flow, bits/s.
 fn goodput(flow: &FlowResult) -> u64 {
@@ -50,13 +50,13 @@ pub fn print(config: &Config, results: &HostResults) {
         }
         if host.adapter.rx_ce() > 0 {
             said.push(format!(
-                "saw {} frames marked, sent {} CNPs",
-                host.adapter.rx_ce(),
-                host.adapter.tx_cnp()
+                "saw {} marked, sent {}",
+                counted(host.adapter.rx_ce(), "frame"),
+                counted(host.adapter.tx_cnp(), "CNP")
             ));
         }
         if host.adapter.retransmitted() > 0 {
-            said.push(format!("sent {} frames again", host.adapter.retransmitted()));
+            said.push(format!("sent {} again", counted(host.adapter.retransmitted(), "frame")));
         }
         if !said.is_empty() {
             say!("host on {} {}", name(port), said.join(", "));
@@ -69,28 +69,32 @@ pub fn findings(config: &Config, totals: &Totals, results: &HostResults) -> Vec<
     let mut found = Vec::new();
     let error = totals.conservation.error();
     if error != 0 {
-        found.push(format!("the switch lost count of {error} frames"));
+        found.push(format!("the switch lost count of {}", counted(error.unsigned_abs(), "frame")));
     }
     found.extend(totals.lossless_losses());
     let sum =
         |of: fn(&weir_endpoint::station::StationReport) -> u64| results.hosts.iter().map(of).sum::<u64>();
     let (sent, received) = (sum(|host| host.tx_frames), sum(|host| host.rx_frames));
     if sent != totals.conservation.received {
-        found.push(format!("hosts sent {sent} frames, the switch received {}", totals.conservation.received));
+        found.push(format!(
+            "hosts sent {}, the switch received {}",
+            counted(sent, "frame"),
+            totals.conservation.received
+        ));
     }
     if received != totals.conservation.transmitted {
         found.push(format!(
-            "the switch sent {} frames, hosts received {received}",
-            totals.conservation.transmitted
+            "the switch sent {}, hosts received {received}",
+            counted(totals.conservation.transmitted, "frame")
         ));
     }
     let spoilt = sum(|host| host.rx_other + host.adapter.malformed());
     if spoilt > 0 {
-        found.push(format!("{spoilt} frames arrived changed, or that nobody sent"));
+        found.push(format!("{} arrived changed, or that nobody sent", counted(spoilt, "frame")));
     }
     let full = sum(|host| host.adapter.no_room());
     if full > 0 {
-        found.push(format!("{full} frames were lost at hosts whose memory was full"));
+        found.push(format!("{} lost at hosts whose memory was full", counted(full, "frame")));
     }
     let arrived = results.flows.iter().any(|f| f.received.progress.received > 0);
     for f in &results.flows {
@@ -99,15 +103,25 @@ pub fn findings(config: &Config, totals: &Totals, results: &HostResults) -> Vec<
         if let Some(failure) = f.sent.failure.or(f.received.failure) {
             found.push(format!("{name}: the connection failed: {failure:?}"));
         } else if sent.acknowledged < sent.posted {
-            found.push(format!("{name}: {} messages not acknowledged", sent.posted - sent.acknowledged));
+            found.push(format!(
+                "{name}: {} not acknowledged",
+                counted(sent.posted - sent.acknowledged, "message")
+            ));
         } else if received.received != sent.posted {
-            found.push(format!("{name}: {} messages sent, {} received", sent.posted, received.received));
+            found.push(format!(
+                "{name}: {} sent, {} received",
+                counted(sent.posted, "message"),
+                received.received
+            ));
         } else if received.received == 0 && arrived {
             found.push(format!("{name}: no message arrived"));
         }
         if wrong(f) > 0 {
             let (order, content) = (received.out_of_order, received.corrupted);
-            found.push(format!("{name}: {order} messages out of order or twice, {content} changed"));
+            found.push(format!(
+                "{name}: {} out of order or twice, {content} changed",
+                counted(order, "message")
+            ));
         }
     }
     if !arrived {

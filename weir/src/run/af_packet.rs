@@ -6,7 +6,9 @@
 //! allows, so both are settled before the port opens.
 
 use super::devargs;
-use anyhow::{Result, bail};
+use crate::machine::Machine;
+use crate::refusal::refuse;
+use anyhow::Result;
 use std::borrow::Cow;
 use weir_config::PortConfig;
 
@@ -31,6 +33,11 @@ fn argument<'a>(port: &'a PortConfig, key: &str) -> Option<&'a str> {
     devargs::argument(&port.device, &["net_af_packet", "eth_af_packet"], key)
 }
 
+/// The interface, of a port that is one.
+pub fn interface(port: &PortConfig) -> Option<&str> {
+    argument(port, "iface")
+}
+
 /// Least ring frame that shows a frame of `mtu` whole, and a longer one as longer.
 fn least(mtu: u16) -> u32 {
     u32::from(mtu) + 1 + BEFORE_FRAME
@@ -43,7 +50,7 @@ fn even(mtu: u16) -> u32 {
 
 /// Ring frame the device will have.
 fn ring_frame(port: &PortConfig) -> Option<u32> {
-    argument(port, "iface")?;
+    interface(port)?;
     match argument(port, "framesz") {
         Some(text) => text.parse().ok(),
         None if argument(port, "blocksz").is_some() => Some(DEFAULT_FRAME),
@@ -60,38 +67,32 @@ pub fn pool_bytes(port: &PortConfig) -> u16 {
 /// The device as the driver is asked for it: large enough a ring unless its size was chosen.
 ///
 /// # Errors
-/// The ring that was chosen, or the interface, is too small for the port's `mtu`.
+/// The ring that was chosen is too small for the port's `mtu`.
 pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
-    let Some(interface) = argument(port, "iface") else { return Ok(Cow::Borrowed(&port.device)) };
+    if interface(port).is_none() {
+        return Ok(Cow::Borrowed(&port.device));
+    }
     let needed = even(port.mtu);
     if let Some(frame) = ring_frame(port).filter(|frame| *frame < least(port.mtu)) {
-        bail!(
-            "mtu = {} needs ring frames of {needed} bytes, the device has {frame} and would cut frames: \
-             framesz={needed},blocksz={}, or leave both out, or mtu = {}",
-            port.mtu,
+        let what = format!(
+            "mtu = {} needs ring frames of {needed} bytes, the device has {frame} and would cut frames",
+            port.mtu
+        );
+        let remedy = format!(
+            "framesz={needed},blocksz={}, or leave both out, or mtu = {}",
             2 * needed,
             frame.saturating_sub(BEFORE_FRAME + 1)
         );
+        return Err(refuse("", what, remedy));
     }
     let block = argument(port, "blocksz").map_or(Some(DEFAULT_BLOCK), |text| text.parse().ok());
     if let (Some(frame), Some(block)) = (argument(port, "framesz").and_then(|text| text.parse().ok()), block)
         && !block.is_multiple_of(frame)
     {
-        bail!(
-            "blocksz = {block} is no multiple of framesz = {frame}, and the driver would read beside the frames"
+        let what = format!(
+            "blocksz = {block} is not a multiple of framesz = {frame}, and the driver would read beside the frames"
         );
-    }
-    // An interface that cannot be looked at is the driver's to refuse.
-    let path = format!("/sys/class/net/{interface}/mtu");
-    let carries = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
-    if let Some(carries) = carries.filter(|carries| u32::from(port.mtu) > carries + UNCOUNTED) {
-        bail!(
-            "mtu = {} counts the Ethernet header, interface {interface} takes {carries} bytes behind it and would \
-             lose longer frames: ip link set {interface} mtu {}, or mtu = {}",
-            port.mtu,
-            u32::from(port.mtu) - UNCOUNTED,
-            carries + UNCOUNTED
-        );
+        return Err(refuse("", what, format!("blocksz={}, or leave both out", 2 * frame)));
     }
     let chosen = ["framesz", "blocksz"].iter().any(|key| argument(port, key).is_some());
     if chosen || needed <= DEFAULT_FRAME {
@@ -100,20 +101,30 @@ pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
     Ok(Cow::Owned(format!("{},framesz={needed},blocksz={}", port.device, 2 * needed)))
 }
 
-/// What the driver does not say of a socket that it cannot open.
+/// What the driver does not say of a socket that it cannot open, and of an interface that loses long frames.
 ///
 /// # Errors
-/// The port is such a one, and this process may not open raw sockets (CAP_NET_RAW of capabilities(7)).
-pub fn permitted(port: &PortConfig) -> Result<()> {
+/// This process may not open raw sockets (CAP_NET_RAW of capabilities(7)); the ring or the interface is too small for the
+/// port's `mtu`.
+pub fn fits(port: &PortConfig, machine: &Machine) -> Result<()> {
     const CAP_NET_RAW: u32 = 13;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let capabilities = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-    // Where the system does not tell, the driver has to.
-    if argument(port, "iface").is_some() && capabilities.is_some_and(|all| all >> CAP_NET_RAW & 1 == 0) {
-        bail!(
-            "net_af_packet opens raw sockets: run as root, or setcap cap_net_raw,cap_net_admin+ep the program"
+    let Some(interface) = interface(port) else { return Ok(()) };
+    // Where the system does not tell, the driver has to: of rights and of interfaces.
+    if machine.capabilities().is_some_and(|all| all >> CAP_NET_RAW & 1 == 0) {
+        let what = "net_af_packet opens raw sockets, which this process may not";
+        return Err(refuse("", what, "run as root, or setcap cap_net_raw,cap_net_admin+ep the program"));
+    }
+    devargs(port)?;
+    if let Some(carries) = machine.mtu(interface).filter(|carries| u32::from(port.mtu) > carries + UNCOUNTED)
+    {
+        let own = u32::from(port.mtu);
+        let what = format!(
+            "mtu = {own} counts the Ethernet header, interface {interface} takes {carries} bytes behind it and would lose longer \
+             frames"
         );
+        let remedy =
+            format!("ip link set {interface} mtu {}, or mtu = {}", own - UNCOUNTED, carries + UNCOUNTED);
+        return Err(refuse("", what, remedy));
     }
     Ok(())
 }
@@ -146,7 +157,7 @@ mod tests {
         assert!(error.contains("framesz=4096,blocksz=8192") && error.contains("mtu = 1981"), "{error}");
         assert!(devargs(&port("net_af_packet0,framesz=2048,iface=none0", 1981)).is_ok());
         let gaps = port("net_af_packet0,framesz=9296,blocksz=12288,iface=none0", 9216);
-        assert!(devargs(&gaps).unwrap_err().to_string().contains("no multiple"));
+        assert!(devargs(&gaps).unwrap_err().to_string().contains("not a multiple"));
     }
 
     #[test]

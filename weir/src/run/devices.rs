@@ -1,12 +1,12 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
 use super::memory::{POOL_CACHE, PoolSize, engines_fit};
+use super::misfits::{misfits, named};
 use super::sockets::{self, MemifSockets};
 use super::{af_packet, devargs};
 use crate::machine::Machine;
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
-use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_config::{DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
 use weir_dataplane::types::Mac;
@@ -100,29 +100,13 @@ pub fn start_eal(
     lcores: usize,
 ) -> Result<Eal> {
     let args = eal_args(ports, configured, own)?;
-    let machine = Machine::new(Path::new("/"));
-    cpus_exist(&args, &machine)?;
+    let machine = Machine::here();
+    if let Some(error) = misfits(ports, &args, &machine).into_iter().next() {
+        return Err(error);
+    }
     pool.fits(&args, lcores)?;
     engines_fit(ports, pool, (&args, lcores), &machine)?;
     Ok(Eal::init_with(&args, pool.mebibytes(lcores))?)
-}
-
-/// Whether the machine has the CPUs of a plain list of lcores (`-l 0-3`), of which the EAL says so above a hundred lines about its arguments.
-///
-/// # Errors
-/// Those it does not have.
-fn cpus_exist(args: &[String], machine: &Machine) -> Result<()> {
-    let Some(wanted) = weir_config::lcores(args) else { return Ok(()) };
-    let there = |cpu: &&u64| machine.exists(&format!("sys/devices/system/cpu/cpu{cpu}"));
-    let missing: Vec<&u64> = wanted.iter().filter(|cpu| !there(cpu)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let online = machine.text("sys/devices/system/cpu/online").unwrap_or_default();
-    bail!(
-        "EAL arguments ask for lcores {wanted:?}, and there are no CPUs {missing:?}: this machine has {}",
-        online.trim()
-    );
 }
 
 /// Makes the pools and opens every port for the lcore, of `lcores`, that is its `owner`. Each lcore has a pool of its own
@@ -140,7 +124,6 @@ pub fn open(
     size: PoolSize,
     memif: &mut MemifSockets,
 ) -> Result<(Vec<Mempool>, Vec<OpenPort>)> {
-    let named = |port: &PortConfig| format!("port {} ({})", port.name, port.device);
     let probed = ports.iter().map(|port| probe(eal, port, memif).with_context(|| named(port)));
     let probed: Vec<Probed> = probed.collect::<Result<_>>()?;
     let tx_per_lcore = lcores > 1 && probed.iter().all(|port| port.tx_queues >= lcores);
@@ -273,7 +256,7 @@ fn probe(eal: &Eal, config: &PortConfig, memif: &mut MemifSockets) -> Result<Pro
             if !memif.accepts(&config.device) {
                 sockets::clear_way(config)?;
             }
-            af_packet::permitted(config)?;
+            af_packet::fits(config, &Machine::here())?;
             let devargs = af_packet::devargs(config)?;
             (Port::<Stopped>::probe(eal, &memif.devargs(eal, &devargs))?, None)
         }
@@ -411,26 +394,6 @@ mod tests {
         assert_eq!(eal_args(&ports(two), &[], &strings(&["-b", "3b:00.2"])).unwrap(), ["-b", "3b:00.2"]);
         let refused = eal_args(&ports(two), &[], &strings(&["--no-pci"])).unwrap_err().to_string();
         assert!(refused.contains("port a") && refused.contains("--no-pci"), "{refused}");
-    }
-
-    #[test]
-    fn lcores_on_cpus_that_are_not_there_are_refused_before_the_eal_is_asked() {
-        let folder = tempfile::tempdir().unwrap();
-        for cpu in [0, 1, 4] {
-            std::fs::create_dir_all(folder.path().join(format!("sys/devices/system/cpu/cpu{cpu}"))).unwrap();
-        }
-        std::fs::write(folder.path().join("sys/devices/system/cpu/online"), "0-1,4\n").unwrap();
-        let machine = Machine::new(folder.path());
-        for good in
-            [&["-l", "0-1,4"][..], &["--lcores", "0@(0,1),1@7"], &["-l", "0-9", "-l", "4"], &["-l"], &[]]
-        {
-            assert!(cpus_exist(&strings(good), &machine).is_ok(), "{good:?}");
-        }
-        let refused = cpus_exist(&strings(&["--no-huge", "-l", "0-3"]), &machine).unwrap_err().to_string();
-        assert!(
-            refused.contains("no CPUs [2, 3]") && refused.ends_with("this machine has 0-1,4"),
-            "{refused}"
-        );
     }
 
     fn capabilities(mac_control: MacControl) -> Capabilities {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weir_config::PortConfig;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::{PortStats, Published};
+use weir_layout::counted;
 
 /// Drivers that take frames from an interface of the kernel, as DPDK calls them.
 pub const DRIVERS: &[&str] = &["net_af_packet", "net_af_xdp"];
@@ -74,9 +75,9 @@ impl Watch {
         found
             .map(|(i, port, mtu, interface)| Found {
                 detail: format!(
-                    "{} frames longer than mtu = {mtu} were dropped: a host leaves cutting its data into frames \
-                     to a NIC, and {interface} is none",
-                    too_long(i)
+                    "{} longer than mtu = {mtu} dropped: a host leaves cutting its data into frames to a NIC, and \
+                     {interface} is none",
+                    counted(too_long(i), "frame")
                 ),
                 remedy: remedy(&interface),
                 port,

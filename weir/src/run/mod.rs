@@ -14,6 +14,7 @@ mod lldp;
 pub mod memory;
 mod mgmt;
 mod mirror;
+pub mod misfits;
 mod notify;
 pub mod off_core;
 mod office;
@@ -51,7 +52,7 @@ use weir_dataplane::switch::{Conservation, Switch};
 use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
-use weir_layout::Grid;
+use weir_layout::{Grid, counted};
 use weir_mgmt::admin::{InForce, Shown};
 use weir_mgmt::board::Board;
 use weir_mgmt::server::Server;
@@ -430,7 +431,8 @@ impl Running {
             workers = self.workers.len(),
             "forwarding"
         );
-        say!("switch {} on {}, {} workers", config.name, self.eal.version(), self.workers.len());
+        let workers = counted(self.workers.len(), "worker");
+        say!("switch {} on {}, {workers}", config.name, self.eal.version());
         if let Some(mgmt) = &self.mgmt {
             let unix = mgmt.socket().map(|path| path.display().to_string());
             let both: Vec<String> = mgmt.url().into_iter().chain(unix).collect();

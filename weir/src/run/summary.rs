@@ -11,7 +11,7 @@ use std::time::Duration;
 use weir_dataplane::drops::{DropReason, LosslessLoss};
 use weir_dataplane::stats::{Histogram, LatencyStats, PortStats, Reasons};
 use weir_dataplane::switch::Conservation;
-use weir_layout::Grid;
+use weir_layout::{Grid, counted};
 use weir_mgmt::snapshot::NicStats;
 
 /// What one port counted.
@@ -103,11 +103,17 @@ impl Totals {
         let (lost, watchdog, possible) =
             (self.lossless_drops(), self.lossless_drops_watchdog(), self.lossless_drops_possible());
         [
-            some(lost, format!("{lost} frames of lossless classes lost ({reasons})")),
-            some(watchdog, format!("{watchdog} frames of lossless classes dropped by the watchdog")),
+            some(lost, format!("{} of lossless classes lost ({reasons})", counted(lost, "frame"))),
+            some(
+                watchdog,
+                format!("{} of lossless classes dropped by the watchdog", counted(watchdog, "frame")),
+            ),
             some(
                 possible,
-                format!("{possible} frames lost by drivers on ports with lossless classes, perhaps of one"),
+                format!(
+                    "{} lost by drivers on ports with lossless classes, perhaps of one",
+                    counted(possible, "frame")
+                ),
             ),
         ]
         .into_iter()
@@ -124,7 +130,9 @@ impl Totals {
     /// What an operator's orders cost lossless classes, in words: told, and no failure. `None`: nothing.
     pub fn ordered_losses(&self) -> Option<String> {
         let (lost, reasons) = (self.lossless_drops_operator(), self.lossless_reasons(LosslessLoss::Operator));
-        (lost > 0).then(|| format!("{lost} frames of lossless classes lost as ordered ({})", named(&reasons)))
+        (lost > 0).then(|| {
+            format!("{} of lossless classes lost as ordered ({})", counted(lost, "frame"), named(&reasons))
+        })
     }
 
     /// Every frame is accounted for, and no frame of a lossless class was lost but for what the watchdog dropped and an operator's

@@ -4,6 +4,7 @@ mod view;
 
 use crate::Outcome;
 use crate::quantity::time;
+use crate::run::Stop;
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -26,6 +27,9 @@ pub struct TopArgs {
     #[command(flatten)]
     pub which: Which,
 }
+
+/// Between two looks whether a signal has come.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What the screen shows, and how.
 #[derive(Debug, Default)]
@@ -51,8 +55,9 @@ pub fn top(args: &TopArgs) -> Result<Outcome> {
     let socket = args.which.socket()?;
     // The first answer before the screen is cleared: what is wrong is said where it can be read.
     let mut top = Top { data: snapshot(&socket)?, ..Top::default() };
+    let stop = Stop::on_signal()?;
     let mut terminal = ratatui::try_init().context("no terminal to draw on")?;
-    let watched = watch(&mut top, &mut terminal, &socket, args.interval);
+    let watched = watch(&mut top, &mut terminal, &socket, (args.interval, &stop));
     ratatui::restore();
     watched.map(|()| Outcome::Good)
 }
@@ -61,16 +66,26 @@ fn snapshot(socket: &Path) -> Result<Value> {
     Ok(client::ask(socket, api::SNAPSHOT)?)
 }
 
-fn watch(top: &mut Top, terminal: &mut DefaultTerminal, socket: &Path, interval: Duration) -> Result<()> {
+/// Until a key or a signal ends it: the terminal is given back as it was in either case.
+fn watch(
+    top: &mut Top,
+    terminal: &mut DefaultTerminal,
+    socket: &Path,
+    (interval, stop): (Duration, &Stop),
+) -> Result<()> {
     let mut next = Instant::now() + interval;
-    loop {
+    while !stop.asked() {
         terminal.draw(|frame| top.draw(frame))?;
-        if event::poll(next.saturating_duration_since(Instant::now()))? {
+        let left = next.saturating_duration_since(Instant::now());
+        if event::poll(left.min(LOOK))? {
             if let Event::Key(key) = event::read()?
                 && top.pressed(key)
             {
                 return Ok(());
             }
+            continue;
+        }
+        if left > LOOK {
             continue;
         }
         next = Instant::now() + interval;
@@ -81,6 +96,7 @@ fn watch(top: &mut Top, terminal: &mut DefaultTerminal, socket: &Path, interval:
             }
         }
     }
+    Ok(())
 }
 
 impl Top {

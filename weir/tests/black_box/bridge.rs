@@ -111,6 +111,40 @@ fn taps_carry_frames_both_ways() {
     assert!(summary.port("p0", "tx_packets") > 0 && summary.port("p1", "tx_packets") > 0);
 }
 
+/// IPv4 fragments, by the offset of their payload and whether more come.
+fn fragment(id: u16, at: usize, payload: &[u8], more: bool) -> Vec<u8> {
+    let mut frame = [&mac(1).0[..], &mac(0).0, &[0x08, 0x00]].concat();
+    let mut header = [0x45, 0].to_vec();
+    header.extend((20 + payload.len() as u16).to_be_bytes());
+    header.extend(id.to_be_bytes());
+    header.extend((u16::from(more) << 13 | (at / 8) as u16).to_be_bytes());
+    header.extend([64, 253, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    frame.extend(header);
+    frame.extend(payload);
+    frame
+}
+
+/// DPDK's driver asks the kernel to reassemble what it hands over, as docs/config.md says.
+#[test]
+fn fragments_of_ipv4_come_as_one_frame_or_not_at_all() {
+    let rig = need!(rig(2, 9000, ""));
+    let h0 = rig.socket(0);
+    let payload: Vec<u8> = (0..2000).map(|i| i as u8).collect();
+    h0.send(&fragment(7, 0, &payload[..1480], true));
+    // Of another datagram, whose end never comes.
+    h0.send(&fragment(8, 0, &payload[..1480], true));
+    h0.send(&fragment(7, 1480, &payload[1480..], false));
+    let last = plain(mac(1), mac(0), 100, 1);
+    h0.send(&last);
+    rig.captures[1].wait(2);
+    let (seen, summary) = rig.stop();
+    assert_eq!(seen[1], [fragment(7, 0, &payload, false), last]);
+    assert_eq!(summary.port("p0", "rx_packets"), 2);
+}
+
 /// Stations are known per VLAN; tags pass as they came.
 #[test]
 fn vlans_are_kept_apart_and_tags_are_kept() {

@@ -28,4 +28,5 @@ mod refused;
 mod sockets;
 mod storm_control;
 mod stp;
+mod top;
 mod vlan;

@@ -28,7 +28,7 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     let one = "[[qp]]\nport = \"h1\"\npeer_ip = \"10.0.0.2\"\npeer_qpn = 17\n";
     std::fs::write(&file, port(1, &memif(path, 1, "client")) + one).unwrap();
     let ended = weir(&["host", file.to_str().unwrap(), "--socket", path.join("taken").to_str().unwrap()]);
-    assert!(ended.code() == Some(2) && ended.stderr.contains("is no socket, and stays"), "{ended:?}");
+    assert!(ended.code() == Some(2) && ended.stderr.contains("is not a socket, and stays"), "{ended:?}");
     let qps = |to: u8, what: &str| {
         let of = |peer: u8| {
             format!(
@@ -69,7 +69,7 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
         ("0x600208=1", "no register"),
         ("0x600010=0x400", "whose bits are 0x3ff"),
         ("0x200218=0", "must not be zero"),
-        ("0x60zz=1", "no number"),
+        ("0x60zz=1", "not a number"),
     ] {
         let ended = qp(&socket, &["set", set]);
         assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{set}: {ended:?}");

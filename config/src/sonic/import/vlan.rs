@@ -93,7 +93,7 @@ impl Importer<'_> {
         let tagged = match row.text("tagging_mode") {
             Some("tagged") => true,
             None | Some("untagged" | "priority_tagged") => false,
-            Some(other) => return (Ignored, format!("{other} is no way to tag frames")),
+            Some(other) => return (Ignored, format!("{other} is not a tagging mode")),
         };
         match (self.join(vid, name, tagged), row.text("tagging_mode")) {
             (Err(why), _) => (Ignored, why),
@@ -140,7 +140,7 @@ impl Importer<'_> {
                 _ if row.text("type") == Some("dynamic") => "what was learned is learned again".into(),
                 None => NO_PORT.into(),
                 Some(port) if !self.ports[port].vlans.as_ref().is_some_and(|v| v.members.contains(vid)) => {
-                    "its port is no member of that VLAN".into()
+                    "its port is not a member of that VLAN".into()
                 }
                 Some(port) => {
                     self.stations.push(Station { mac, vid, port });

@@ -82,7 +82,7 @@ impl Office {
             }
             None => {
                 let detail = match port {
-                    Some(port) => format!("port `{port}` is no engine; there are {}", names()),
+                    Some(port) => format!("port `{port}` is not an engine; there are {}", names()),
                     None => format!("say which engine with `port`: {}", names()),
                 };
                 let fault = Fault { path: "/port".into(), detail: detail.clone(), ..Fault::default() };

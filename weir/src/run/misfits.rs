@@ -1,0 +1,184 @@
+//! What a configuration asks for and this machine does not have, known before DPDK is asked, whose words for it are many. `check` tells
+//! all of it, a start the first.
+
+use super::{af_packet, devargs};
+use crate::machine::Machine;
+use crate::refusal::{at, refuse};
+use anyhow::Error;
+use std::path::Path;
+use weir_config::{Cpus, DeviceKind, Lcores, PortConfig};
+use weir_dpdk::args;
+
+/// Where a refusal is that lies in EAL arguments.
+const EAL: &str = "eal.args";
+
+/// What there is not, each with its place and what to change. `args`: all EAL arguments.
+pub fn misfits(ports: &[PortConfig], args: &[String], machine: &Machine) -> Vec<Error> {
+    let lcores = lcores(ports, args, machine).err().into_iter();
+    let devices = ports.iter().filter_map(|port| at(named(port), device(port, machine)).err());
+    lcores.chain(devices).collect()
+}
+
+/// A port, for people.
+pub fn named(port: &PortConfig) -> String {
+    format!("port {} ({})", port.name, port.device)
+}
+
+/// CPUs for all lcores, and a worker for each CPU that ports are to be served by.
+fn lcores(ports: &[PortConfig], args: &[String], machine: &Machine) -> Result<(), Error> {
+    let lcores = match weir_config::lcores(args) {
+        Some(lcores) => lcores,
+        None if args::places_lcores(args) => return Ok(()),
+        None => match machine.allowed_cpus() {
+            unknown if unknown.is_empty() => return Ok(()),
+            cpus => Lcores::one_for_each(cpus.into_iter().map(|cpu| cpu as u64)),
+        },
+    };
+    let there = |cpu: &u64| machine.exists(&format!("sys/devices/system/cpu/cpu{cpu}"));
+    let missing: Vec<u64> = lcores.all().into_iter().filter(|cpu| !there(cpu)).collect();
+    if !missing.is_empty() {
+        let online = machine.text("sys/devices/system/cpu/online").unwrap_or_default();
+        let what =
+            format!("lcores on CPUs {missing:?}, which are not there: this machine has {}", online.trim());
+        return Err(refuse(EAL, what, "name CPUs of this machine, or leave lcores out"));
+    }
+    let workers: Cpus = lcores.of_workers();
+    let Some(&first) = lcores.workers.first().and_then(Cpus::first) else {
+        let main: Vec<u64> = lcores.main.into_iter().collect();
+        let what = format!("no worker lcore: the only one, on CPUs {main:?}, is DPDK's main lcore");
+        return Err(refuse(EAL, what, "give it one, e.g. --lcores=0@0,1@0 or -l 0-1"));
+    };
+    let mut asked = Vec::new();
+    for port in ports {
+        let cpu = port.lcore.map_or(first, u64::from);
+        if !workers.contains(&cpu) {
+            let what = format!("lcore = {cpu}, but workers can run on CPUs {workers:?}");
+            return Err(refuse(
+                format!("port {}", port.name),
+                what,
+                "choose one of these, or extend [eal] args",
+            ));
+        }
+        if !asked.contains(&cpu) {
+            asked.push(cpu);
+        }
+    }
+    match lcores.unplaced(asked) {
+        Some(cpu) => {
+            let what = format!("no idle worker lcore on core {cpu}: each CPU with ports takes one");
+            Err(refuse(EAL, what, "give each such CPU an lcore of its own, e.g. --lcores=0@0,1@0,2@1"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The device of a port.
+fn device(port: &PortConfig, machine: &Machine) -> Result<(), Error> {
+    match port.kind {
+        DeviceKind::Pci => {
+            let address = devargs::address(&port.device);
+            if !machine.exists(&format!("sys/bus/pci/devices/{address}")) {
+                return Err(refuse("", "no such PCI device is here", "`weir doctor` lists those there are"));
+            }
+        }
+        DeviceKind::Vdev => {
+            if let Some(interface) = af_packet::interface(port)
+                && !machine.exists(&format!("sys/class/net/{interface}"))
+            {
+                let what = format!("no interface {interface} is here");
+                return Err(refuse(
+                    "",
+                    what,
+                    "make it first (ip link add), or name one that `ip link` shows",
+                ));
+            }
+            let file = devargs::argument(&port.device, &["net_pcap", "eth_pcap"], "rx_pcap");
+            if let Some(file) = file.filter(|file| !Path::new(file).exists()) {
+                return Err(refuse("", format!("no file {file} is here"), "name a capture that is there"));
+            }
+            af_packet::fits(port, machine)?;
+        }
+        DeviceKind::Ring | DeviceKind::Inc => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with CPUs 0, 1 and 4 and the interface `eth0`, whose MTU is 1500.
+    fn machine() -> (tempfile::TempDir, Machine) {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for cpu in [0, 1, 4] {
+            write(&format!("sys/devices/system/cpu/cpu{cpu}/online"), "1\n");
+        }
+        write("sys/devices/system/cpu/online", "0-1,4\n");
+        write("proc/self/status", "Cpus_allowed_list:\t0-1\nCapEff:\t0000003fffffffff\n");
+        write("sys/class/net/eth0/mtu", "1500\n");
+        let machine = Machine::new(folder.path());
+        (folder, machine)
+    }
+
+    fn told(ports: &str, args: &[&str]) -> Vec<String> {
+        let (_folder, machine) = machine();
+        let ports = weir_config::load("test", ports).unwrap_or_else(|e| panic!("{e:?}")).config.ports;
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        misfits(&ports, &args, &machine).iter().map(|error| format!("{error:#}")).collect()
+    }
+
+    fn port(name: &str, device: &str, more: &str) -> String {
+        format!("[[port]]\nname = {name:?}\ndevice = {device:?}\nrate = \"1G\"\n{more}\n")
+    }
+
+    #[test]
+    fn lcores_are_on_cpus_that_are_there_and_each_worker_has_one() {
+        let ring = port("a", "ring", "");
+        for good in
+            [&["-l", "0-1,4"][..], &["--lcores", "0@(0,1),1@4"], &["-l", "0-9", "-l", "0,4"], &["-l"], &[]]
+        {
+            assert_eq!(told(&ring, good), [""; 0], "{good:?}");
+        }
+        for (args, words) in [
+            (&["--no-huge", "-l", "0-3"][..], "CPUs [2, 3], which are not there: this machine has 0-1,4"),
+            (&["--lcores=0@(0,7),1@1"], "CPUs [7]"),
+            (&["--lcores=0@0"], "no worker lcore"),
+        ] {
+            let told = told(&ring, args);
+            assert!(told.len() == 1 && told[0].contains(words), "{args:?}: {told:?}");
+        }
+        let two = format!("{}{}", port("a", "ring", "lcore = 0"), port("b", "ring", "lcore = 1"));
+        assert_eq!(told(&two, &[]), [""; 0]);
+        assert!(told(&two, &["--lcores=0@(0,1),1@(0,1)"])[0].contains("no idle worker lcore on core 1"));
+        let beyond = port("a", "ring", "lcore = 4");
+        assert!(told(&beyond, &[])[0].contains("lcore = 4, but workers can run on CPUs {0, 1}"));
+    }
+
+    #[test]
+    fn devices_are_there_and_carry_the_longest_frame() {
+        let all = [
+            port("a", "net_af_packet0,iface=eth0", "mtu = 1518"),
+            port("b", "net_af_packet1,iface=eth0.1", ""),
+            port("c", "0000:3b:00.0", ""),
+            port("d", "net_pcap0,rx_pcap=/nowhere/in.pcap", ""),
+            port("e", "net_null0", ""),
+        ];
+        let told = told(&all.concat(), &[]);
+        let words = [
+            "port b (net_af_packet1,iface=eth0.1): no interface eth0.1",
+            "port c (0000:3b:00.0)",
+            "/nowhere/in.pcap",
+        ];
+        assert_eq!(told.len(), words.len(), "{told:?}");
+        for (told, words) in told.iter().zip(words) {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        let long = self::told(&port("a", "net_af_packet0,iface=eth0", "mtu = 1519"), &[]);
+        assert!(long.len() == 1 && long[0].contains("mtu = 1518"), "{long:?}");
+    }
+}
