@@ -106,7 +106,8 @@ fn lags_mirrors_and_limits_reach_across_lcores() {
     };
     let limit = "storm_control = { broadcast = \"1bps\", burst = \"1ns\" }";
     let config = format!(
-        "[buffer]\nsize = \"8MiB\"\nframes = 8192\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n{}{}{}{}\
+        // Copies of all that is sent at once find room.
+        "[buffer]\nsize = \"8MiB\"\nframes = 8192\nmirror_bytes = \"1MiB\"\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n{}{}{}{}\
          [[lag]]\nname = \"po1\"\nmembers = [\"m1\", \"m2\"]\nhash = \"l2\"\n\
          [[mirror]]\nname = \"look\"\nports = \"host\"\nto = \"probe\"\nfilter = {{ ethertype = 0x88b5 }}\n\
          [[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"host\"\n",
