@@ -126,7 +126,7 @@ fn a_file_that_is_there_becomes_an_older_one() {
     assert!(!older(&path, 3).exists());
 }
 
-/// What is no capture is not moved, not removed and not followed, and what could not be written is counted and told.
+/// What is not a capture is not moved, not removed and not followed, and what could not be written is counted and told.
 #[test]
 fn nothing_but_captures_is_touched() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,8 +141,8 @@ fn nothing_but_captures_is_touched() {
     first.end();
     fs::write(older(&beside, 1), "precious").unwrap();
     for (path, why) in [
-        (&precious, "is no capture: move it away"),
-        (&link, "is no capture"),
+        (&precious, "is not a capture: move it away"),
+        (&link, "is not a capture"),
         (&nowhere, "No such file"),
         (&beside, "beside.pcapng.1 is there, and is not a capture"),
     ] {

@@ -342,7 +342,7 @@ fn what_is_no_socket_is_not_replaced() {
     for path in [&file, &link] {
         let options = Options { socket: Some(path.clone()), ..Options::default() };
         let refused = Server::start(options, Fake::default()).unwrap_err().to_string();
-        assert!(refused.contains("is no socket") && refused.contains("[mgmt] socket"), "{refused}");
+        assert!(refused.contains("is not a socket") && refused.contains("[mgmt] socket"), "{refused}");
     }
     assert_eq!(std::fs::read_to_string(&link).unwrap(), "precious");
 }

@@ -50,13 +50,13 @@ impl Place {
             }
         }
         place.secrets();
-        std::fs::DirBuilder::new().mode(0o700).create(place.sockets()).unwrap();
+        std::fs::DirBuilder::new().mode(0o700).create(place.run_time()).unwrap();
         place
     }
 
-    /// Where programs find each other: they do not meet others of this machine.
-    fn sockets(&self) -> PathBuf {
-        self.path().join("weir")
+    /// Where programs put their sockets and find each other: they do not meet others of this machine.
+    fn run_time(&self) -> PathBuf {
+        self.path().join("run")
     }
 
     /// What a configuration finds in `/etc/weir`.
@@ -90,7 +90,7 @@ impl Place {
     pub fn weir(&self, args: &[&str]) -> Command {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mut command = Command::new(WEIR);
-        command.current_dir(self.path()).env("RUNTIME_DIRECTORY", self.sockets());
+        command.current_dir(self.path()).env("RUNTIME_DIRECTORY", self.run_time());
         if matches!(args.first(), Some(&("run" | "lab" | "host"))) {
             let prefix = format!("weir-example-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
             command.arg(format!("--file-prefix={prefix}"));
