@@ -55,7 +55,7 @@ impl Place {
     }
 
     /// Where programs put their sockets and find each other: they do not meet others of this machine.
-    fn run_time(&self) -> PathBuf {
+    pub fn run_time(&self) -> PathBuf {
         self.path().join("run")
     }
 
