@@ -299,7 +299,7 @@ impl Fabric<'_> {
                 let mut frame = SimFrame::new(frame, to).carrying(stamp);
                 if self.latency.is_some() {
                     let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
-                    *frame.journey() = Some(Box::new(Journey::new(dir, self.now, tx, delay)));
+                    frame.set_journey(Journey::new(dir, self.now, tx, delay));
                 }
                 self.start_transmission(dir, frame);
                 self.note_acknowledged(from.node);
@@ -444,7 +444,7 @@ impl Fabric<'_> {
         let s = to.node - self.plan.hosts;
         let egress = frame.as_mut().and_then(|frame| {
             let egress = self.egress(to, frame);
-            *frame.egress() = egress.map(|port| port as u16);
+            frame.set_egress(egress);
             egress
         });
         self.slab[slot as usize].frame = frame;
@@ -474,7 +474,7 @@ impl Fabric<'_> {
             if self.membership.is_some() && is_mac_control(frame.bytes()) {
                 self.heard_pause(to.node);
             }
-            if let (Some(latency), Some(journey)) = (&mut self.latency, frame.journey().take()) {
+            if let (Some(latency), Some(journey)) = (&mut self.latency, frame.take_journey()) {
                 latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
             }
             if let Some(arrival) = arrival {
@@ -487,7 +487,7 @@ impl Fabric<'_> {
         if frame.to().is_none() && !is_mac_control(frame.bytes()) {
             return self.arrive_for_many(to, frame);
         }
-        let known = frame.egress().take().map(usize::from);
+        let known = frame.take_egress();
         let egress = known.or_else(|| self.egress(to, &mut frame));
         if let (Some(journey), Some(port)) = (frame.journey(), egress) {
             let reaction = self.switches[s].part(port).reaction(PortId(port as u16));
