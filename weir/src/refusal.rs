@@ -151,7 +151,7 @@ fn of_cause(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
         return Some(of_client(error));
     }
     if let Some(error) = cause.downcast_ref() {
-        return Some(vec![of_fabric(error)]);
+        return Some(of_fabric(error));
     }
     if let Some(error) = cause.downcast_ref() {
         return Some(of_sweep(error));
@@ -238,7 +238,11 @@ fn of_client(error: &ClientError) -> Vec<Fault> {
     }
 }
 
-fn of_fabric(error: &FabricError) -> Fault {
+fn of_fabric(error: &FabricError) -> Vec<Fault> {
+    error.faults().iter().map(of_one).collect()
+}
+
+fn of_one(error: &FabricError) -> Fault {
     let (file, (line, column)) = (error.file().map(str::to_owned), error.position());
     Fault {
         path: file.clone().unwrap_or_default(),

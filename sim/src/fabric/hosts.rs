@@ -1,6 +1,7 @@
 //! The hosts of a fabric: of one kind, behind one face.
 
 use super::collective::{Collectives, EnginePort, Rank, RankConfig, RoceHost};
+use super::faults::Faults;
 use super::rclink;
 use super::sim_frame::{Body, SimFrame};
 use super::spec::{Congestion, FabricSpec, Protocol};
@@ -80,9 +81,8 @@ pub(super) fn frame_bytes(spec: &FabricSpec, carriage: Carriage, bytes: u64) -> 
 
 /// What contradicts the kind of hosts.
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
-    congestion::check(spec)?;
-    transport::check(spec)?;
-    let range = |what: &str, got: String, must: &str| {
+    let mut faults: Faults = [congestion::check(spec), transport::check(spec)].into_iter().collect();
+    let range = |what: &str, got: String, must: &str| -> Result<(), FabricError> {
         Err(FabricError::Range { what: what.into(), got, must: must.into() })
     };
     let host = &spec.host;
@@ -93,13 +93,13 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
             ("host.cnp_priority", "absent: RC Link has a class for CNPs"),
         ],
     };
-    if let Some((key, must)) = idle.iter().find(|(key, _)| spec.source.sets(key)) {
-        return range(key, "set".into(), must);
+    for (key, must) in idle.iter().filter(|(key, _)| spec.source.sets(key)) {
+        faults.keep(range(key, "set".into(), must));
     }
     let priorities = host.obey.iter().flatten().map(|p| ("host.obey", *p));
     for (key, priority) in priorities.chain([("host.cnp_priority", host.cnp_priority)]) {
         if usize::from(priority) >= PRIORITIES {
-            return range(key, priority.to_string(), "0 to 7");
+            faults.keep(range(key, priority.to_string(), "0 to 7"));
         }
     }
     for (i, w) in spec.workloads.iter().enumerate() {
@@ -111,18 +111,18 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         };
         match (host.protocol, w.cc()) {
             (Protocol::Rocev2, Congestion::Backoff) => {
-                return range(&cc, "backoff".into(), "dcqcn or none: hosts speak RoCEv2");
+                faults.keep(range(&cc, "backoff".into(), "dcqcn or none: hosts speak RoCEv2"));
             }
             (Protocol::Rclink, other) if !matches!(other, Congestion::Backoff | Congestion::None) => {
-                return range(&cc, other.word().into(), "backoff or none: hosts speak RC Link");
+                faults.keep(range(&cc, other.word().into(), "backoff or none: hosts speak RC Link"));
             }
             _ => {}
         }
     }
     if host.protocol == Protocol::Rclink {
-        rclink::check(spec)?;
+        faults.keep(rclink::check(spec));
     }
-    Ok(())
+    faults.refuse()
 }
 
 /// PFC priorities host `at` obeys, one bit each: as told, else those its neighbour keeps lossless. `switches`: their

@@ -10,6 +10,7 @@ mod collective_report;
 mod congestion;
 mod engine;
 mod event_queue;
+mod faults;
 mod flow_level;
 mod graph;
 mod histogram;
@@ -102,6 +103,9 @@ pub enum FabricError {
         /// What.
         error: Box<FabricError>,
     },
+    /// Several faults, in the order of the file as far as they have a place there.
+    #[error("{}", faults::lines(.0))]
+    Several(Vec<FabricError>),
     /// A key the profile leaves no choice about.
     #[error("`{key}` contradicts profile = \"ns3-hpcc\": {why}")]
     Profile {

@@ -40,7 +40,7 @@ fn inside(value: &DeValue<'_>, path: &[&str]) -> Option<usize> {
 }
 
 /// Steps to the key or value that stands at `at` of a text.
-fn path_to(table: &DeTable<'_>, at: usize) -> Vec<String> {
+pub(super) fn path_to(table: &DeTable<'_>, at: usize) -> Vec<String> {
     let here = |(name, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
         let mut path = vec![name.get_ref().to_string()];
         let deeper = within(value.get_ref(), at);
@@ -57,7 +57,8 @@ fn within(value: &DeValue<'_>, at: usize) -> Vec<String> {
         DeValue::Array(items) => {
             let item = |(i, item): (usize, &Spanned<DeValue<'_>>)| {
                 let deeper = within(item.get_ref(), at);
-                (!deeper.is_empty()).then(|| [vec![i.to_string()], deeper].concat())
+                let found = item.span().contains(&at) || !deeper.is_empty();
+                found.then(|| [vec![i.to_string()], deeper].concat())
             };
             items.iter().enumerate().find_map(item).unwrap_or_default()
         }
@@ -113,6 +114,11 @@ impl Source {
 }
 
 impl FabricError {
+    /// Its faults: itself, unless there are several.
+    pub fn faults(&self) -> &[Self] {
+        if let Self::Several(faults) = self { faults } else { std::slice::from_ref(self) }
+    }
+
     /// The file it is about, where it is known.
     pub fn file(&self) -> Option<&str> {
         match self {
@@ -154,6 +160,11 @@ impl FabricSpec {
         };
         let line = match &error {
             FabricError::Syntax { .. } | FabricError::At { .. } => return error,
+            FabricError::Several(faults) => {
+                let mut faults: Vec<_> = faults.iter().map(|fault| self.locate(fault.clone())).collect();
+                faults.sort_by_key(|fault| fault.position().0);
+                return FabricError::Several(faults);
+            }
             FabricError::DanglingLink { a, b, .. } => link(a, b),
             FabricError::RateZero { a, b } => {
                 let own = matches!(&self.topology, Topology::Custom { links, .. }

@@ -10,6 +10,7 @@ mod storage;
 mod trees;
 
 use super::collective::Collectives;
+use super::faults::Faults;
 use super::graph::{Collective, Graph, Message, Op, OpId, Part, Work};
 use super::rclink;
 use super::routes::{self, Routes};
@@ -382,117 +383,161 @@ pub(super) fn flows(
     engines: &Collectives,
 ) -> Result<Traffic, FabricError> {
     let host = &spec.host;
-    let range = |what: &str, got: u64, low: u64, high: u64| {
-        let must = format!("{low} to {high}");
-        let wrong = || FabricError::Range { what: what.into(), got: got.to_string(), must: must.clone() };
-        if (low..=high).contains(&got) { Ok(()) } else { Err(wrong()) }
-    };
-    range("host.payload", host.payload.into(), 1, 4096)?;
-    range("host.ack_every", host.ack_every.unwrap_or(ACK_EVERY).into(), 1, 4096)?;
-    range("host.timeout", host.timeout.0, 1, u64::MAX)?;
-    let mut rng = Rng::new(spec.seed ^ 0x776f_726b);
-    let Traffic { flows: mut all, mut ops, mut collectives } = Traffic::default();
-    let mut groups = 0u16;
-    for (index, w) in spec.workloads.iter().enumerate() {
-        let reader = Reader { plan, collectives: engines, index, w };
-        range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
-        range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
-        reader.check()?;
-        multicast::check(spec, index, w)?;
-        let first = all.len();
-        let graph = reader.graph(spec, &mut rng)?;
-        let group = groups;
-        if w.frames == FrameType::Type2 {
-            groups = groups.checked_add(1).ok_or_else(|| reader.wrong("more than 65535 groups"))?;
+    let mut faults: Faults = [
+        in_range("host.payload", host.payload.into(), 1, 4096),
+        in_range("host.ack_every", host.ack_every.unwrap_or(ACK_EVERY).into(), 1, 4096),
+        in_range("host.timeout", host.timeout.0, 1, u64::MAX),
+    ]
+    .into_iter()
+    .collect();
+    let rng = Rng::new(spec.seed ^ 0x776f_726b);
+    let mut planner = Planner { spec, plan, routes, engines, rng, groups: 0, all: Traffic::default() };
+    if faults.is_empty() {
+        for (index, w) in spec.workloads.iter().enumerate() {
+            faults.keep(planner.add(index, w));
         }
-        if host.protocol == Protocol::Rclink && !rclink::is_acknowledged(spec) && graph.follows_sends() {
-            let lite = "without retransmission nothing is acknowledged, and this waits for it";
-            return Err(reader.wrong(format!("{lite}; wait for what is received, or use another format")));
-        }
-        add_operations(&graph, first as u32, &mut ops);
-        let (starts, before) = (graph.starts(), collectives.len() as u32);
-        collectives.extend(graph.collectives.into_iter().map(|collective| (index, collective)));
-        for (d, start) in graph.messages.into_iter().zip(starts) {
-            if all.len() >= MAX_FLOWS {
-                return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
-            }
-            if d.bytes > MAX_BYTES && d.bytes != ENDLESS {
-                return Err(
-                    reader.wrong(format!("a message of {} bytes; at most {MAX_BYTES} are possible", d.bytes))
-                );
-            }
-            let line = plan.links[plan.ports[d.from][0]].spec.rate.0;
-            let pace = match (w.cc(), w.rate) {
-                (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
-                (_, Some(rate)) => Pace::Fixed(rate.0),
-                (_, None) => Pace::Line,
-            };
-            rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
-            let id = all.len() as u32;
-            let pair = d.pair.map_or(id, |pair| first as u32 + pair);
-            let drawn = 0xc000 | rng.next_u64() as u16;
-            let src_port = all.get(pair as usize).map_or(drawn, |first| first.src_port);
-            let path = match (host.protocol, d.seat) {
-                (Protocol::Rocev2, None) => routes::roce_flow(hosts::ip(d.from), hosts::ip(d.to), src_port),
-                _ => 0,
-            };
-            let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
-            if !(reach(d.from, d.to) && reach(d.to, d.from)) {
-                let (from, to) = (plan.names[d.from].clone(), plan.names[d.to].clone());
-                return Err(FabricError::NoPath { from, to });
-            }
-            let transport = transport::of(spec, w.reliable);
-            let flow = Flow {
-                id,
-                bytes: d.bytes,
-                payload: host.payload,
-                start,
-                priority: match (host.protocol, w.frames) {
-                    (Protocol::Rclink, FrameType::Type2) => rclink::classes(spec).multicast,
-                    (Protocol::Rclink, FrameType::Type3) => rclink::classes(spec).raw,
-                    _ => w.priority,
-                },
-                dscp: w.dscp,
-                transport,
-                pace,
-                ack_every: host.ack_every.unwrap_or(ACK_EVERY),
-                timeout: host.timeout.0,
-            };
-            let (Message { from, to, seat, part, copy_of, .. }, cc) = (d, w.cc());
-            let part = part.map(|part| Part { collective: before + part.collective, ..part });
-            let carriage = match w.frames {
-                FrameType::Type1 => Carriage::Pair,
-                FrameType::Type2 => {
-                    Carriage::Group { number: group, copy_of: copy_of.map(|copied| first as u32 + copied) }
-                }
-                FrameType::Type3 => Carriage::Raw,
-            };
-            all.push(Planned {
-                from,
-                to,
-                src_port,
-                path,
-                pair,
-                flow,
-                cc,
-                seat,
-                part,
-                answers: None,
-                base_rtt: 0,
-                carriage,
-            });
-        }
-        let requests = all.len();
-        reader.answers(spec, first, &mut all)?;
-        let answer = |planned: &Planned| Op::send(planned.flow.id, planned.flow.start, Vec::new());
-        ops.extend(all[requests..].iter().map(answer));
     }
-    if all.is_empty() {
+    faults.refuse()?;
+    let mut all = planner.all;
+    if all.flows.is_empty() {
         let (what, must) = ("workload".into(), "a list with at least one flow".into());
         return Err(FabricError::Range { what, got: "empty".into(), must });
     }
-    congestion::set_paces(spec, plan, routes, &mut all)?;
-    Ok(Traffic { flows: all, ops, collectives })
+    congestion::set_paces(spec, plan, routes, &mut all.flows)?;
+    Ok(all)
+}
+
+/// A value of the file.
+fn in_range(what: &str, got: u64, low: u64, high: u64) -> Result<(), FabricError> {
+    let must = format!("{low} to {high}");
+    let wrong = || FabricError::Range { what: what.into(), got: got.to_string(), must };
+    if (low..=high).contains(&got) { Ok(()) } else { Err(wrong()) }
+}
+
+/// Makes flows of workloads, one after the other.
+struct Planner<'a> {
+    spec: &'a FabricSpec,
+    plan: &'a Plan,
+    routes: &'a Routes,
+    engines: &'a Collectives,
+    rng: Rng,
+    /// Groups that hear multicast messages.
+    groups: u16,
+    all: Traffic,
+}
+
+impl Planner<'_> {
+    /// All flows of a workload.
+    fn add(&mut self, index: usize, w: &Workload) -> Result<(), FabricError> {
+        let Self { spec, plan, engines, .. } = *self;
+        let reader = Reader { plan, collectives: engines, index, w };
+        in_range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
+        in_range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
+        reader.check()?;
+        multicast::check(spec, index, w)?;
+        let first = self.all.flows.len();
+        let graph = reader.graph(spec, &mut self.rng)?;
+        let group = self.groups;
+        if w.frames == FrameType::Type2 {
+            self.groups = group.checked_add(1).ok_or_else(|| reader.wrong("more than 65535 groups"))?;
+        }
+        let follows_sends = graph.follows_sends();
+        if spec.host.protocol == Protocol::Rclink && !rclink::is_acknowledged(spec) && follows_sends {
+            let lite = "without retransmission nothing is acknowledged, and this waits for it";
+            return Err(reader.wrong(format!("{lite}; wait for what is received, or use another format")));
+        }
+        add_operations(&graph, first as u32, &mut self.all.ops);
+        let (starts, before) = (graph.starts(), self.all.collectives.len() as u32);
+        self.all.collectives.extend(graph.collectives.into_iter().map(|collective| (index, collective)));
+        for (message, start) in graph.messages.into_iter().zip(starts) {
+            let planned = self.flow(&reader, &message, start, (first as u32, before, group))?;
+            self.all.flows.push(planned);
+        }
+        let requests = self.all.flows.len();
+        reader.answers(spec, first, &mut self.all.flows)?;
+        let answer = |planned: &Planned| Op::send(planned.flow.id, planned.flow.start, Vec::new());
+        self.all.ops.extend(self.all.flows[requests..].iter().map(answer));
+        Ok(())
+    }
+
+    /// The flow of a message of a workload whose first flow and first collective have these numbers, and that is sent to this group.
+    fn flow(
+        &mut self,
+        reader: &Reader<'_>,
+        message: &Message,
+        start: Nanos,
+        (first, collectives, group): (u32, u32, u16),
+    ) -> Result<Planned, FabricError> {
+        let Self { spec, plan, routes, .. } = *self;
+        let (w, all) = (reader.w, &self.all.flows);
+        let Message { from, to, bytes, seat, part, copy_of, pair } = *message;
+        if all.len() >= MAX_FLOWS {
+            return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
+        }
+        if bytes > MAX_BYTES && bytes != ENDLESS {
+            return Err(reader.wrong(format!("a message of {bytes} bytes; at most {MAX_BYTES} are possible")));
+        }
+        let host = &spec.host;
+        let line = plan.links[plan.ports[from][0]].spec.rate.0;
+        let pace = match (w.cc(), w.rate) {
+            (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
+            (_, Some(rate)) => Pace::Fixed(rate.0),
+            (_, None) => Pace::Line,
+        };
+        rate_control::check(&pace).map_err(|e| reader.wrong(format!("[host.dcqcn]: {e}")))?;
+        let id = all.len() as u32;
+        let pair = pair.map_or(id, |pair| first + pair);
+        let known = all.get(pair as usize).map(|first| first.src_port);
+        // Every flow draws, whether it needs to or not.
+        let drawn = 0xc000 | self.rng.next_u64() as u16;
+        let src_port = known.unwrap_or(drawn);
+        let path = match (host.protocol, seat) {
+            (Protocol::Rocev2, None) => routes::roce_flow(hosts::ip(from), hosts::ip(to), src_port),
+            _ => 0,
+        };
+        let reach = |from: usize, to: usize| path_exists(plan, routes, from, to, path);
+        if !(reach(from, to) && reach(to, from)) {
+            let (from, to) = (plan.names[from].clone(), plan.names[to].clone());
+            return Err(FabricError::NoPath { from, to });
+        }
+        let flow = Flow {
+            id,
+            bytes,
+            payload: host.payload,
+            start,
+            priority: match (host.protocol, w.frames) {
+                (Protocol::Rclink, FrameType::Type2) => rclink::classes(spec).multicast,
+                (Protocol::Rclink, FrameType::Type3) => rclink::classes(spec).raw,
+                _ => w.priority,
+            },
+            dscp: w.dscp,
+            transport: transport::of(spec, w.reliable),
+            pace,
+            ack_every: host.ack_every.unwrap_or(ACK_EVERY),
+            timeout: host.timeout.0,
+        };
+        let carriage = match w.frames {
+            FrameType::Type1 => Carriage::Pair,
+            FrameType::Type2 => {
+                Carriage::Group { number: group, copy_of: copy_of.map(|copied| first + copied) }
+            }
+            FrameType::Type3 => Carriage::Raw,
+        };
+        Ok(Planned {
+            from,
+            to,
+            src_port,
+            path,
+            pair,
+            flow,
+            cc: w.cc(),
+            seat,
+            part: part.map(|part| Part { collective: collectives + part.collective, ..part }),
+            answers: None,
+            base_rtt: 0,
+            carriage,
+        })
+    }
 }
 
 /// Adds the operations of a workload whose first flow has number `first`.

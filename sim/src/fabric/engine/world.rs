@@ -11,6 +11,7 @@ use super::section::Section;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
 use crate::fabric::event_queue::EventQueue;
+use crate::fabric::faults::Faults;
 use crate::fabric::graph::Collective;
 use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
@@ -224,12 +225,15 @@ impl<'a> Fabric<'a> {
                 must: "left out unless profile = \"ns3-hpcc\", whose constants it has".into(),
             });
         }
-        hosts::check(spec)?;
-        core::check(spec)?;
-        let policy = Policy::of(spec)?;
-        let (plan, collectives) = lay_out_with_engines(spec)?;
+        let mut faults: Faults = [hosts::check(spec), core::check(spec)].into_iter().collect();
+        let policy = faults.keep(Policy::of(spec));
+        let laid = faults.keep(lay_out_with_engines(spec));
+        let failures = laid.as_ref().and_then(|(plan, _)| faults.keep(failures::planned(spec, plan)));
+        let all = (policy, laid, failures, faults.is_empty());
+        let (Some(policy), Some((plan, collectives)), Some(failures), true) = all else {
+            return Err(faults.into_error());
+        };
         let routes = Routes::new(&plan, spec.seed, |_| true);
-        let failures = failures::planned(spec, &plan)?;
         let traffic = flows(spec, &plan, &routes, &collectives)?;
         let Traffic { flows, ops, collectives: reported } = match section {
             Some(section) => section.traffic(traffic),

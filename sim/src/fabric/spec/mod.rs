@@ -2,6 +2,7 @@
 
 mod host;
 mod network;
+mod reading;
 mod switch;
 mod workload;
 
@@ -107,17 +108,10 @@ fn one<T: From<u8>>() -> T {
     1.into()
 }
 
-/// Line and column, from 1, of a place in a text.
-fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
-    (before.matches('\n').count() + 1, column + 1)
-}
-
 /// Reads a spec from TOML, calling it `file` in messages, and the files it names, which are beside that one.
 ///
 /// # Errors
-/// [`FabricError::Syntax`], or a file that cannot be read; what the spec says is checked by [`super::run`].
+/// [`FabricError::Syntax`], all that there are, or a file that cannot be read; what the spec says is checked by [`super::run`].
 pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
     load_in(file, text, Path::new(file).parent().unwrap_or(Path::new("")))
 }
@@ -127,12 +121,7 @@ pub fn load(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
 /// # Errors
 /// As [`load`].
 pub fn load_in(file: &str, text: &str, folder: &Path) -> Result<FabricSpec, FabricError> {
-    let wrong = |e: toml::de::Error| FabricError::Syntax {
-        file: file.into(),
-        at: e.span().map(|span| position(text, span.start)),
-        message: e.to_string().trim_end().into(),
-    };
-    let mut spec: FabricSpec = toml::from_str(text).map_err(wrong)?;
+    let mut spec = reading::read(file, text)?;
     let common = spec.host.congestion_control.unwrap_or_default();
     for w in &mut spec.workloads {
         w.cc = w.cc.or(Some(common));
