@@ -46,16 +46,17 @@ MOVES = 20480
 
 @dataclass(frozen=True)
 class Slot:
-    """One place of a capture: its port and number, and which station sends to which one of the other port."""
+    """One place of a capture: its port and number, and which station sends to which one of which other port."""
 
     rng: random.Random
     port: int
     number: int
     source: int
     destination: int
+    to: int
 
     def macs(self):
-        return mac(1 - self.port, self.destination), mac(self.port, self.source)
+        return mac(self.to, self.destination), mac(self.port, self.source)
 
 
 def mac(port, station):
@@ -91,7 +92,7 @@ def ethernet(slot, ethertype, packet, pcp=None):
 
 def ipv4(slot, datagram, dscp=0, ecn=0):
     head = struct.pack("!BBHHHBBH", 0x45, dscp << 2 | ecn, 20 + len(datagram), slot.number, 0, 64, 17, 0)
-    head += ip(slot.port, slot.source) + ip(1 - slot.port, slot.destination)
+    head += ip(slot.port, slot.source) + ip(slot.to, slot.destination)
     return head[:10] + struct.pack("!H", internet_checksum(head)) + head[12:] + datagram
 
 
@@ -128,9 +129,13 @@ def imix(slot):
 def ipv6(slot):
     """IPv6 and UDP without payload: two bytes more than the shortest frame has room for."""
     address = lambda port, station: bytes([0xFD, *bytes(11), *ip(port, station)])
-    addresses = address(slot.port, slot.source) + address(1 - slot.port, slot.destination)
+    addresses = address(slot.port, slot.source) + address(slot.to, slot.destination)
     checksum = internet_checksum(addresses + struct.pack("!II", 8, 17) + udp(slot, b""))
     return ethernet(slot, 0x86DD, struct.pack("!IHBB", 6 << 28, 8, 17, 64) + addresses + udp(slot, b"", checksum=checksum))
+
+
+def ect(slot):
+    return plain(slot, ecn=ECT0)
 
 
 def any_ecn(slot):
@@ -141,7 +146,7 @@ def any_ecn(slot):
 def arp(slot):
     macs = slot.macs()
     request = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + macs[1] + ip(slot.port, slot.source)
-    return ethernet(slot, 0x0806, request + bytes(6) + ip(1 - slot.port, slot.destination))
+    return ethernet(slot, 0x0806, request + bytes(6) + ip(slot.to, slot.destination))
 
 
 def other(slot):
@@ -308,22 +313,31 @@ class Mix:
     ports: str = ""
     each: tuple[str, str] = ("", "")
     rest: str = ""
+    # How many ports send, from the first on, and to which one a frame goes that came by one of them.
+    senders: int = 2
+    to: Callable = lambda _, port: 1 - port
+    # Ports whose stations send nothing, and cannot be learnt.
+    silent: tuple[int, ...] = ()
     # Options of `weir bench pipeline`.
     options: tuple[str, ...] = ()
 
     def capture(self, rng, port):
         ways = self.order(rng, self.frames, self.stations)
-        return [self.frame(Slot(rng, port, n, *way)) for n, way in enumerate(ways)]
+        return [self.frame(Slot(rng, port, n, *way, self.to(rng, port))) for n, way in enumerate(ways)]
 
     def write(self, folder):
-        """Writes the captures of both ports, `NAME-0.pcap` and `NAME-1.pcap`."""
+        """Writes the captures of the ports that send, `NAME-0.pcap` and so on."""
         folder.mkdir(parents=True, exist_ok=True)
         rng = random.Random(SEED)
-        for port in (0, 1):
-            with open(folder / f"{self.name}-{port}.pcap", "wb") as out:
+        for port, path in enumerate(self.captures(folder)):
+            with open(path, "wb") as out:
                 out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
                 for n, frame in enumerate(self.capture(rng, port)):
                     out.write(struct.pack("<IIII", 0, n, len(frame), len(frame)) + frame)
+
+    def captures(self, folder):
+        """Where they are."""
+        return [folder / f"{self.name}-{port}.pcap" for port in range(self.senders)]
 
     def configuration(self):
         """weir's configuration: bench/side-by-side.toml with what this mix needs."""
@@ -342,10 +356,9 @@ class Mix:
 
     def known(self):
         """Port and address of the stations that a switch has to be told."""
-        if self.format not in STATION_BITS:
-            return []
-        bits = STATION_BITS[self.format]
-        return [(port, int.from_bytes(mac(port, n), "big") & bits) for port in (0, 1) for n in range(self.stations)]
+        bits = STATION_BITS.get(self.format, (1 << 48) - 1)
+        ports = range(self.senders) if self.format in STATION_BITS else self.silent
+        return [(port, int.from_bytes(mac(port, n), "big") & bits) for port in ports for n in range(self.stations)]
 
     def flows(self):
         """OpenFlow rules for OVS, which numbers ports from 1: one for each station that it is told, or to learn."""
@@ -412,6 +425,20 @@ MIXES = {
     )
 }
 
+def to_any_of(ports):
+    return lambda rng, port: rng.choice([to for to in range(ports) if to != port])
+
+
+def to_last(_, __):
+    """Two ports send to the third."""
+    return 2
+
+
+def further(ports):
+    """Ports behind the first two."""
+    return "".join(f'\n[[port]]\nname = "p{n}"\ndevice = "net_null{n}"\n' for n in range(2, ports))
+
+
 THIRD = '\n[[port]]\nname = "p2"\ndevice = "net_null2"\n'
 FOURTH = '\n[[port]]\nname = "p3"\ndevice = "net_null3"\n'
 # Four ports need more headroom than two.
@@ -433,10 +460,29 @@ wred_drop = true
 queues = 0
 wred = "early"
 """
+MARKED = """
+[[wred]]
+name = "marked"
+kmin = "1KB"
+kmax = "10MB"
+
+[[queue]]
+queues = 0
+wred = "marked"
+"""
+
+TO_THIRD = {"to": to_last, "silent": (2,), "rate": 4 * FULL_RATE, "buffer": 'size = "64MiB"\n'}
 
 SITUATIONS = {
     mix.name: mix
     for mix in (
+        Mix("mesh", "four ports, each frame for a station of any other one, 64 stations at random", plain, at_random, senders=4, to=to_any_of(4),
+            buffer=WIDE, rest=THIRD + FOURTH),
+        Mix("mesh32", "the same with 32 ports", plain, at_random, senders=32, to=to_any_of(32), buffer='size = "256MiB"\n', rest=further(32)),
+        Mix("incast", "two ports send to a third one", plain, at_random, rest=THIRD, **TO_THIRD),
+        Mix("incast-kinds", "the same, 64, 594 and 1518 bytes, 4 classes", imix, at_random, qos=OF_DSCP, rest=THIRD, **TO_THIRD),
+        Mix("incast-marked", "the same as `incast`, ECT, to a queue whose depth marks some", ect, at_random, rest=THIRD + MARKED, **TO_THIRD),
+        Mix("marked", "64 pairs in turn, ECT, to queues whose depth marks some", ect, rest=MARKED),
         Mix("access", "64 pairs in turn, both ports in one VLAN, no tags", plain, ports=ACCESS),
         Mix("push-pop", "the same, the second port with tags: one is pushed or popped", untagged_or_tagged(10), **VLANS),
         Mix("vlan-flood", "broadcasts of 64 stations to a port of each kind, with tags and without", untagged_or_tagged(10, broadcast), at_random,

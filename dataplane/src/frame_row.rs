@@ -39,6 +39,9 @@ pub trait FrameRow<F>: Default + Debug {
     /// Takes the last frame, and its length.
     fn pop(&mut self) -> Option<(F, u16)>;
 
+    /// Lengths of the last `count` frames that [`FrameRow::pop`] took, since when nothing was added.
+    fn popped_lens(&self, count: usize) -> &[u16];
+
     /// Puts the last one first.
     fn reverse(&mut self);
 
@@ -108,6 +111,11 @@ impl<F: Frame, const N: usize> FrameRow<F> for SizedFrames<F, N> {
     fn pop(&mut self) -> Option<(F, u16)> {
         let frame = self.frames.pop()?;
         Some((frame, self.lens[self.frames.len()]))
+    }
+
+    #[inline(always)]
+    fn popped_lens(&self, count: usize) -> &[u16] {
+        &self.lens[self.frames.len()..][..count]
     }
 
     #[inline(always)]

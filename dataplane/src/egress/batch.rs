@@ -530,6 +530,12 @@ impl<F: Frame> FrameBatch<F> {
         self.mixed != 0 || FEW * wire_bytes(u64::from(self.len)) > turn
     }
 
+    /// No frame of it has more bytes on the wire: all bits in which lengths differ are taken for set.
+    #[inline(always)]
+    pub fn longest_wire(&self) -> u64 {
+        wire_bytes(u64::from(self.len | self.mixed))
+    }
+
     /// Turns an open batch round, for [`FrameBatch::pop_unaccounted`].
     #[inline(always)]
     pub fn reverse(&mut self) {
@@ -538,23 +544,39 @@ impl<F: Frame> FrameBatch<F> {
         }
     }
 
-    /// The next frame of a batch that was turned round, and its length. It counts among the others until [`FrameBatch::less`] says otherwise.
+    /// The next frame of a batch that was turned round, and its length. It counts among the others until [`FrameBatch::some_popped`]
+    /// or [`FrameBatch::all_popped`] says otherwise.
     #[inline(always)]
     pub fn pop_unaccounted(&mut self) -> Option<(F, u16)> {
         debug_assert!(self.reversed);
         self.frames.pop()
     }
 
-    /// What these frames were, which were all and are popped: they count no longer. And how many came in as CE.
+    /// What these frames were, which were all and are popped: they count no longer.
     #[inline(always)]
-    pub fn all_popped(&mut self, frames: u32) -> (BatchTotals, u32) {
+    pub fn all_popped(&mut self, frames: u32) -> BatchTotals {
         debug_assert!(self.is_empty());
         self.skip_copies(frames);
-        let ce = self.ecn.ce().into();
         let (bytes, charge) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.charge));
         self.padding = 0;
         self.set_ce(0);
-        (BatchTotals { frames, bytes, charge }, ce)
+        BatchTotals { frames, bytes, charge }
+    }
+
+    /// What the frames were that were popped last, `ce` of which came in as CE: they count no longer.
+    pub fn some_popped(&mut self, frames: u32, ce: u32, charge_of: impl Fn(u32) -> u32) -> BatchTotals {
+        let mut gone = Front { ce, ..Front::default() };
+        for &len in self.frames.popped_lens(frames as usize) {
+            gone.add(u32::from(len), charge_of(u32::from(len)));
+        }
+        self.less(&gone);
+        gone.totals
+    }
+
+    /// One of its frames, which may be popped already, came in as CE.
+    #[inline(always)]
+    pub fn came_as_ce(&self, frame: &F) -> bool {
+        self.ecn.ce() > 0 && self.ecn.code().of(frame).is_ce()
     }
 
     /// Moves the first frames of an open batch, as [`FrameBatch::front`] has found them, behind those of `to`, which has room for
@@ -572,7 +594,7 @@ impl<F: Frame> FrameBatch<F> {
 
     /// These frames count no longer.
     #[inline(always)]
-    pub fn less(&mut self, front: &Front) {
+    fn less(&mut self, front: &Front) {
         let BatchTotals { frames, bytes, charge } = front.totals;
         self.padding -= (front.wire - u64::from(bytes) - u64::from(frames) * WIRE_OVERHEAD_BYTES) as u16;
         self.bytes -= bytes;

@@ -17,7 +17,7 @@ pub use microburst::{Microburst, MicroburstConfig};
 #[cfg(test)]
 pub(crate) use numbered::Numbered;
 pub use queues::VoqOrder;
-pub(crate) use queues::{BatchList, Queues, Standing};
+pub(crate) use queues::{BatchList, Lane, Members, Queues, Standing, VoqTurn};
 pub(crate) use request::{BatchBuffer, EnqueueRequest};
 pub use schedule::{Discipline, QueueSchedule};
 pub(crate) use schedule::{QueuePick, Scheduler};

@@ -4,6 +4,10 @@
 //! memory. Freed batches are reused last in, first out: under light load the same few cache lines serve
 //! every frame.
 
+mod rounds;
+
+pub use rounds::Members;
+
 use super::batch::{BatchHeader, BatchTotals, FrameBatch, Meta};
 use super::request::{BatchBuffer, EnqueueRequest};
 use crate::frame::Frame;
@@ -36,7 +40,31 @@ struct Voq {
     tail: u32,
     /// Next VOQ with frames for the same queue.
     next: u32,
+    lane: Lane,
     bytes: u64,
+}
+
+/// Frames that leave the batch at the front of a VOQ one by one, in turn with those of others, are accounted for together: when the
+/// batch is empty, or when the burst ends. Until then neither sum of the batch nor that of the VOQ knows of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lane {
+    /// Whose they are, for who takes them.
+    pub entry: u8,
+    /// How many of them came in as CE.
+    pub ce: u8,
+    /// Their number. 0: nothing has left this way, the lane is closed.
+    pub gone: u16,
+}
+
+/// Whose turn it is to send from a queue, see [`Queues::turn`].
+#[derive(Debug)]
+pub struct VoqTurn<'a, F: Frame> {
+    /// The batch at its front.
+    pub batch: &'a mut FrameBatch<F>,
+    /// What has left that batch.
+    pub lane: &'a mut Lane,
+    /// No other VOQ waits for a turn.
+    pub alone: bool,
 }
 
 /// The VOQs of one egress queue that hold frames, in the order they will be served.
@@ -102,7 +130,10 @@ impl<F: Frame> Queues<F> {
             batches: Vec::with_capacity(frames),
             most: frames,
             held: 0,
-            voqs: vec![Voq { head: NIL, tail: NIL, next: NIL, bytes: 0 }; ports * PRIORITIES * ports],
+            voqs: vec![
+                Voq { head: NIL, tail: NIL, next: NIL, lane: Lane::default(), bytes: 0 };
+                ports * PRIORITIES * ports
+            ],
             active: vec![
                 Active { first: NIL, last: NIL, bytes: 0, frames: 0, held_ns: 0 };
                 ports * PRIORITIES
@@ -381,22 +412,6 @@ impl<F: Frame> Queues<F> {
         Ok(self.append(PortId(header.in_port), out, usize::from(header.queue), &list, totals))
     }
 
-    /// Offers the batch from which a queue sends next. `take` takes frames from its front and says what they were; more
-    /// than one only while no other VOQ waits ([`Standing::alone`]). The VOQ they came from goes behind the others.
-    #[inline(always)]
-    pub fn offer<T>(
-        &mut self,
-        out: PortId,
-        queue: usize,
-        take: impl FnOnce(&mut FrameBatch<F>, Standing) -> (BatchTotals, T),
-    ) -> Option<T> {
-        let (ix, standing) = self.front(out, queue)?;
-        let (totals, taken) = take(self.batches.get_mut(ix as usize)?, standing);
-        debug_assert!(standing.alone || totals.frames <= 1, "others wait for their turn");
-        self.left(out, queue, totals);
-        Some(taken)
-    }
-
     /// The batch from which a queue sends next, and how the queue stands.
     #[inline(always)]
     pub fn front(&self, out: PortId, queue: usize) -> Option<(u32, Standing)> {
@@ -422,16 +437,89 @@ impl<F: Frame> Queues<F> {
     /// Frames have left the batch at the front of a queue. An empty batch is free; the VOQ goes behind the others.
     #[inline(always)]
     pub fn left(&mut self, out: PortId, queue: usize, totals: BatchTotals) {
+        self.shrink(out, queue, totals.frames, totals.bytes);
+        self.turn_ends(out, queue, totals.bytes);
+    }
+
+    /// Frames have left a queue.
+    #[inline(always)]
+    pub fn shrink(&mut self, out: PortId, queue: usize, frames: u32, bytes: u32) {
+        let active = &mut self.active[out.index() * PRIORITIES + queue];
+        self.held -= frames;
+        active.bytes -= u64::from(bytes);
+        active.frames -= frames;
+    }
+
+    /// The VOQ whose turn it is.
+    #[inline(always)]
+    pub fn turn(&mut self, out: PortId, queue: usize) -> Option<VoqTurn<'_, F>> {
+        let voq = self.voqs.get_mut(self.active[out.index() * PRIORITIES + queue].first as usize)?;
+        let batch = self.batches.get_mut(voq.head as usize)?;
+        Some(VoqTurn { batch, lane: &mut voq.lane, alone: voq.next == NIL })
+    }
+
+    /// The VOQ whose turn it is has it: `take` takes frames of the batch at its front, counts them in the lane, and says how many
+    /// bytes of the batch are accounted for, or that the VOQ is to have no turn. [`Queues::shrink`] and, at last,
+    /// [`Queues::close_lanes`] are to hear of what has left.
+    #[inline(always)]
+    pub fn serve(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        take: impl FnOnce(VoqTurn<'_, F>) -> Option<u32>,
+    ) -> bool {
+        let active = &mut self.active[out.index() * PRIORITIES + queue];
+        let (ix, last) = (active.first, active.last);
+        let Some(voq) = self.voqs.get_mut(ix as usize) else { return false };
+        let Some(batch) = self.batches.get_mut(voq.head as usize) else { return false };
+        let next = voq.next;
+        let turn = VoqTurn { batch, lane: &mut voq.lane, alone: next == NIL };
+        let Some(accounted) = take(turn) else { return false };
+        if batch.is_empty() {
+            self.turn_ends(out, queue, accounted);
+        } else if next != NIL {
+            voq.next = NIL;
+            (active.first, active.last) = (next, ix);
+            self.voqs[last as usize].next = ix;
+        }
+        true
+    }
+
+    /// `each` is told the entry of every lane of a queue, and what has left by it.
+    pub fn close_lanes(
+        &mut self,
+        out: PortId,
+        queue: usize,
+        charge_of: impl Fn(u32) -> u32,
+        mut each: impl FnMut(Lane, BatchTotals),
+    ) {
+        let first_voq = (out.index() * PRIORITIES + queue) * self.ports;
+        let mut ix = self.active[out.index() * PRIORITIES + queue].first;
+        while let Some(voq) = self.voqs.get_mut(ix as usize) {
+            ix = voq.next;
+            let lane = std::mem::take(&mut voq.lane);
+            if lane.gone > 0
+                && let Some(batch) = self.batches.get_mut(voq.head as usize)
+            {
+                let gone = batch.some_popped(lane.gone.into(), lane.ce.into(), &charge_of);
+                let own = first_voq + usize::from(batch.header().in_port);
+                self.voqs[own].bytes -= u64::from(gone.bytes);
+                each(lane, gone);
+            }
+        }
+    }
+
+    /// The turn of a VOQ is over, of which so many bytes are accounted for. An empty batch is free; the VOQ goes behind the others.
+    #[inline]
+    pub fn turn_ends(&mut self, out: PortId, queue: usize, bytes: u32) {
         let queue_ix = out.index() * PRIORITIES + queue;
         let active = &mut self.active[queue_ix];
         let voq_ix = active.first;
         let Some(voq) = self.voqs.get_mut(voq_ix as usize) else { return };
         let Some(batch) = self.batches.get_mut(voq.head as usize) else { return };
         let (input, next_voq) = (batch.header().in_port, voq.next);
-        self.held -= totals.frames;
-        active.bytes -= u64::from(totals.bytes);
-        active.frames -= totals.frames;
         if batch.is_empty() {
+            voq.lane = Lane::default();
             let next = std::mem::replace(&mut batch.next, self.free);
             self.free = std::mem::replace(&mut voq.head, next);
         }
@@ -448,7 +536,7 @@ impl<F: Frame> Queues<F> {
                 self.voqs[last as usize].next = voq_ix;
             }
         }
-        self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(totals.bytes);
+        self.voqs[queue_ix * self.ports + usize::from(input)].bytes -= u64::from(bytes);
     }
 
     /// Takes the next frame of a queue, which was charged `charge_of(its length)`. `empty` gets the buffer it came in, if
@@ -460,16 +548,14 @@ impl<F: Frame> Queues<F> {
         charge_of: impl FnOnce(u32) -> u32,
         empty: impl FnOnce(PortId, BatchBuffer<F>),
     ) -> Option<(F, Meta)> {
-        let popped = self.offer(out, queue, |batch, _| {
-            if let Some(buffer) = batch.open() {
-                empty(PortId(batch.header().in_port), buffer);
-            }
-            let popped = batch.pop(charge_of);
-            let one =
-                |(_, meta): &(F, Meta)| BatchTotals { frames: 1, bytes: u32::from(meta.len), charge: 0 };
-            (popped.as_ref().map(one).unwrap_or_default(), popped)
-        });
-        popped.flatten()
+        let (ix, _) = self.front(out, queue)?;
+        let batch = self.batches.get_mut(ix as usize)?;
+        if let Some(buffer) = batch.open() {
+            empty(PortId(batch.header().in_port), buffer);
+        }
+        let (frame, meta) = batch.pop(charge_of)?;
+        self.left(out, queue, BatchTotals { frames: 1, bytes: u32::from(meta.len), charge: 0 });
+        Some((frame, meta))
     }
 
     /// When the frame that [`Queues::pop`] would return was received.
@@ -667,30 +753,22 @@ mod tests {
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (depth - 60, 60));
             let fair = order == VoqOrder::Fair;
-            let mut seen = None;
-            let one = q.offer(out, 2, |batch, standing| {
-                seen = Some((batch.len(), standing));
-                let (frame, meta) = batch.pop(same).unwrap();
-                (BatchTotals { frames: 1, bytes: u32::from(meta.len), charge: 60 }, frame.n)
-            });
-            assert_eq!(
-                (one, seen),
-                (Some(0), Some((BATCH_MAX, Standing { alone: !fair, depth, held_ns: 0 })))
-            );
+            let (ix, standing) = q.front(out, 2).unwrap();
+            assert_eq!(standing, Standing { alone: !fair, depth, held_ns: 0 });
+            assert_eq!(q.batch_mut(ix).map(|batch| batch.len()), Some(BATCH_MAX));
             let mut buffers = 0;
             let mut pop = |q: &mut Queues<Numbered>| q.pop(out, 2, same, |from, _| buffers += from.index());
+            assert_eq!(pop(&mut q).map(|(f, _)| f.n), Some(0));
             assert_eq!(pop(&mut q).map(|(f, _)| f.n), Some(if fair { OTHER } else { 1 }));
             // Now one input is left, or order does not ask: batches leave as they are.
             let mut rest = Vec::new();
-            let mut whole = |batch: &mut FrameBatch<Numbered>, standing: Standing| {
+            while let Some((ix, standing)) = q.front(out, 2) {
                 assert!(standing.alone);
+                let batch = q.batch_mut(ix).unwrap();
                 buffers += usize::from(batch.open().is_some());
                 let totals = batch.totals();
-                let frames = std::iter::from_fn(|| batch.pop(same)).map(|(frame, _)| frame.n);
-                (totals, frames.collect::<Vec<_>>())
-            };
-            while let Some(frames) = q.offer(out, 2, &mut whole) {
-                rest.extend(frames);
+                rest.extend(std::iter::from_fn(|| batch.pop(same)).map(|(frame, _)| frame.n));
+                q.left(out, 2, totals);
             }
             let all: Vec<_> = if fair { (1..=ALL).collect() } else { (2..=ALL).chain([OTHER]).collect() };
             assert_eq!((rest, buffers), (all, 1));

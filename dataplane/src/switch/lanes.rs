@@ -1,75 +1,98 @@
-//! Queues that send in turns: what a burst takes from the batch at the front of each is accounted for once.
+//! Frames that leave their queue one by one, in turns: of weighted queues, whose turn is a few frames, of inputs that share a
+//! queue, and where each frame may be marked. What a burst takes of a batch is accounted for once.
 //!
-//! A turn of a weighted queue is a few frames. From its first turn of a burst a queue has a lane: it names the batch at its
-//! front and the entry of the stage its frames are of, and counts what has left. The queue learns of that when the batch is
-//! empty or the burst ends: of an empty batch it is known what its frames were, of another one those that left are summed up
-//! in the stage. Nobody asks it in between: a queue has a lane only while no other input waits for it and its depth, which
-//! only falls, marks nothing.
+//! From its first turn of a burst a batch at the front of a VOQ has a lane ([`Lane`](crate::egress::Lane)): it names the entry of
+//! the stage that the frames of the batch are of, and counts what has left. Batch, VOQ and entry learn of that when the batch is
+//! empty or the burst ends.
 
 use super::OwnPort;
 use super::stage::Staged;
-use super::transmit::Departed;
-use crate::egress::{BatchTotals, Front, Limits, Queues};
+use super::transmit::{Departed, Departure};
+use crate::egress::{BatchHeader, BatchTotals, FrameBatch, Lane, Limits, Members, Queues, Standing, VoqTurn};
 use crate::frame::Frame;
-use crate::types::{BURST, PRIORITIES, PortId, wire_bytes};
+use crate::pfc::bits;
+use crate::types::{BURST, Nanos, PortId, wire_bytes};
 
 const _: () = assert!(BURST <= u16::MAX as usize, "frames of a stage are counted in two octets");
 
-/// See the module.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lane {
-    /// In [`Queues`].
-    batch: u32,
-    /// In the stage.
-    entry: u8,
-    /// Frames that were in the stage before, and that have left since.
-    before: u16,
-    gone: u16,
-}
-
-/// The lanes of a port.
-#[derive(Debug, Default)]
-pub(super) struct Lanes {
-    /// Queues that have one, a bit each.
-    open: u8,
-    lanes: [Lane; PRIORITIES],
-}
-
-impl Lanes {
-    #[inline(always)]
-    pub fn is_open(&self, queue: usize) -> bool {
-        self.open >> queue & 1 == 1
-    }
+/// What leaves a queue in turns.
+struct TurnsOfBurst {
+    departed: Departed,
+    /// Bytes that are still in the queue.
+    depth: u64,
+    /// ns the queue was held by received pauses.
+    held_ns: Nanos,
 }
 
 impl<F: Frame> OwnPort<F> {
-    /// Opens a lane for a queue, if its frames can have one.
-    #[inline(never)]
-    pub(super) fn open_lane(
-        &mut self,
-        queues: &mut Queues<F>,
-        (out, queue): (PortId, usize),
-        turn: u64,
-    ) -> bool {
-        let Some((ix, standing)) = queues.front(out, queue) else { return false };
-        if self.bursts.is_some() || !self.goes_together(&standing, queue) {
-            return false;
-        }
-        let Some(batch) = queues.batch_mut(ix) else { return false };
-        if batch.is_foreign() || !batch.goes_by_few(turn) {
-            return false;
-        }
-        batch.reverse();
-        let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
-        let staged = Staged { header: batch.header(), totals: BatchTotals::default(), out, paused_ns };
-        let before = self.stage.len() as u16;
-        let entry = self.stage.account(staged);
-        self.lanes.open |= 1 << queue;
-        self.lanes.lanes[queue] = Lane { batch: ix, entry, before, gone: 0 };
-        true
+    /// A queue has lanes.
+    #[inline(always)]
+    pub(super) fn has_lanes(&self, queue: usize) -> bool {
+        self.lanes >> queue & 1 == 1
     }
 
-    /// Moves to the stage what may leave a lane at once.
+    /// Moves to the stage what may leave a queue, each input in turn, marking on the way. Nothing, if another lcore is to send the
+    /// first frame.
+    #[inline(never)]
+    pub(super) fn take_in_turns<C: Fn(u32) -> u32>(
+        &mut self,
+        queues: &mut Queues<F>,
+        departure: &mut Departure<'_, F, C>,
+        limits: Limits,
+    ) -> Departed {
+        let (out, queue) = (departure.out, departure.queue);
+        let Some((_, Standing { alone, depth, held_ns })) = queues.front(out, queue) else {
+            return Departed::default();
+        };
+        let mut burst = TurnsOfBurst { departed: Departed::default(), depth, held_ns };
+        let (kmin, mut members, mut rounds_fit) = (self.mark[queue].kmin, Members::new(), !alone);
+        while burst.departed.may_go_on(limits) {
+            if rounds_fit && burst.depth <= kmin {
+                rounds_fit = self.take_rounds(queues, departure, limits, (&mut burst, &mut members));
+                continue;
+            }
+            let turn = |turn: VoqTurn<'_, F>| self.take_turn(turn, departure, limits, &mut burst);
+            if !queues.serve(out, queue, turn) {
+                break;
+            }
+        }
+        queues.shrink(out, queue, burst.departed.frames as u32, (depth - burst.depth) as u32);
+        burst.departed
+    }
+
+    /// Takes a frame of an input, or as many as may leave if no other one waits. Bytes of its batch that are accounted for now;
+    /// `None`: another lcore is to send it.
+    #[inline(always)]
+    fn take_turn<C: Fn(u32) -> u32>(
+        &mut self,
+        VoqTurn { batch, lane, alone }: VoqTurn<'_, F>,
+        departure: &mut Departure<'_, F, C>,
+        limits: Limits,
+        burst: &mut TurnsOfBurst,
+    ) -> Option<u32> {
+        let queue = departure.queue;
+        if lane.gone == 0 && !self.open_lane(batch, lane, departure, burst) {
+            return None;
+        }
+        let (wred, before) = (self.mark[queue], burst.departed.frames);
+        while let Some((mut frame, len)) = batch.pop_unaccounted() {
+            burst.depth -= u64::from(len);
+            if burst.depth > wred.kmin && wred.decide(burst.depth, departure.rng.next_u32()) {
+                let meta = batch.header().meta_of(&frame, batch.held_ns());
+                self.mark(&mut frame, &meta);
+            }
+            lane.ce += u8::from(batch.came_as_ce(&frame));
+            burst.departed.add(wire_bytes(u64::from(len)));
+            self.stage.frames_mut().push(frame);
+            if !alone || !burst.departed.may_go_on(limits) {
+                break;
+            }
+        }
+        Some(self.took(batch, lane, queue, burst.departed.frames - before))
+    }
+
+    /// [`OwnPort::take_in_turns`] where the lane of the only input is open and no frame is to be marked, which is most turns of
+    /// weighted queues. Nothing, if that is not so.
     #[inline(always)]
     pub(super) fn take_from_lane(
         &mut self,
@@ -77,43 +100,104 @@ impl<F: Frame> OwnPort<F> {
         (out, queue): (PortId, usize),
         limits: Limits,
     ) -> Departed {
-        let mut departed = Departed::default();
-        let lane = &mut self.lanes.lanes[queue];
-        let Some(batch) = queues.batch_mut(lane.batch) else { return departed };
-        while departed.frames < limits.frames
+        let (mut departed, mut bytes) = (Departed::default(), 0);
+        let might_be_marked = queues.bytes(out, queue) > self.mark[queue].kmin;
+        let Some(VoqTurn { batch, lane, alone: true }) = queues.turn(out, queue) else { return departed };
+        if lane.gone == 0 || might_be_marked {
+            return departed;
+        }
+        while departed.may_go_on(limits)
             && let Some((frame, len)) = batch.pop_unaccounted()
         {
-            departed.last = wire_bytes(u64::from(len));
-            departed.wire += departed.last;
-            departed.frames += 1;
+            bytes += u32::from(len);
+            lane.ce += u8::from(batch.came_as_ce(&frame));
+            departed.add(wire_bytes(u64::from(len)));
             self.stage.frames_mut().push(frame);
-            if !limits.goes_on(departed.wire) {
-                break;
-            }
         }
-        lane.gone += departed.frames as u16;
-        self.stage.note_run(lane.entry, departed.frames as u32);
+        let accounted = self.took(batch, lane, queue, departed.frames);
         if batch.is_empty() {
-            let gone = batch.all_popped(lane.gone.into());
-            self.close_lane(queues, (out, queue), gone);
+            queues.turn_ends(out, queue, accounted);
         }
+        queues.shrink(out, queue, departed.frames as u32, bytes);
         departed
     }
 
-    /// The queue learns what has left its lane, and how much of that came in as CE.
-    fn close_lane(
-        &mut self,
-        queues: &mut Queues<F>,
-        (out, queue): (PortId, usize),
-        (gone, ce): (BatchTotals, u32),
-    ) {
-        self.lanes.open &= !(1 << queue);
-        self.stats.ecn_seen_ce[queue] += u64::from(ce);
-        self.stage.add(self.lanes.lanes[queue].entry, gone);
-        queues.left(out, queue, gone);
+    /// The last frames of the stage are of this batch, whose lane it is. Bytes of the batch that are accounted for now.
+    #[inline(always)]
+    fn took(&mut self, batch: &mut FrameBatch<F>, lane: &mut Lane, queue: usize, frames: usize) -> u32 {
+        lane.gone += frames as u16;
+        self.stage.note_run(lane.entry, frames as u32);
+        if !batch.is_empty() {
+            return 0;
+        }
+        let gone = batch.all_popped(lane.gone.into());
+        self.stage.add(lane.entry, gone);
+        self.stats.ecn_seen_ce[queue] += u64::from(lane.ce);
+        gone.bytes
     }
 
-    /// No queue has a lane any longer.
+    /// The first frame of a batch is about to leave. `false`: another lcore is to send it.
+    #[inline(always)]
+    fn open_lane<C>(
+        &mut self,
+        batch: &mut FrameBatch<F>,
+        lane: &mut Lane,
+        departure: &mut Departure<'_, F, C>,
+        burst: &TurnsOfBurst,
+    ) -> bool {
+        let header = batch.header();
+        if header.home != BatchHeader::HERE {
+            return false;
+        }
+        departure.return_path.open(batch);
+        batch.reverse();
+        let paused_ns = burst.held_ns.wrapping_sub(batch.held_ns());
+        let totals = BatchTotals::default();
+        lane.entry = self.stage.account(Staged { header, totals, out: departure.out, paused_ns });
+        self.lanes |= 1 << departure.queue;
+        true
+    }
+
+    /// Takes whole rounds, a frame of each input, if some fit. None of the frames is to be marked.
+    #[inline(always)]
+    fn take_rounds<C>(
+        &mut self,
+        queues: &mut Queues<F>,
+        departure: &mut Departure<'_, F, C>,
+        limits: Limits,
+        (burst, members): (&mut TurnsOfBurst, &mut Members),
+    ) -> bool {
+        let (out, queue) = (departure.out, departure.queue);
+        let left = burst.departed.left_of(limits);
+        let Some(rounds) = left.and_then(|left| queues.rounds(out, queue, left, members)) else {
+            return false;
+        };
+        for member in members.iter_mut() {
+            if let Some(VoqTurn { batch, lane, .. }) = queues.member(*member)
+                && lane.gone == 0
+                && self.open_lane(batch, lane, departure, burst)
+            {
+                member.entry = lane.entry;
+            }
+        }
+        for _ in 0..rounds {
+            for member in members.iter_mut() {
+                let Some((frame, len, ce)) = queues.next_of(*member) else { continue };
+                member.ce += u8::from(ce);
+                burst.depth -= u64::from(len);
+                burst.departed.add(wire_bytes(u64::from(len)));
+                self.stage.frames_mut().push(frame);
+                self.stage.note_run(member.entry, 1);
+            }
+        }
+        queues.rounds_end(out, queue, (rounds, members), |lane, gone| {
+            self.stage.add(lane.entry, gone);
+            self.stats.ecn_seen_ce[queue] += u64::from(lane.ce);
+        });
+        true
+    }
+
+    /// No queue has lanes any longer.
     #[inline(always)]
     pub(super) fn close_lanes(
         &mut self,
@@ -121,33 +205,18 @@ impl<F: Frame> OwnPort<F> {
         out: PortId,
         charge_of: impl Fn(u32) -> u32,
     ) {
-        if self.lanes.open != 0 {
+        if self.lanes != 0 {
             self.close_open_lanes(queues, out, charge_of);
         }
     }
 
-    /// The batches of these are not empty.
     #[inline(never)]
     fn close_open_lanes(&mut self, queues: &mut Queues<F>, out: PortId, charge_of: impl Fn(u32) -> u32) {
-        let mut gone = [Front::default(); PRIORITIES];
-        for (entry, queue, frames) in self.stage.runs_backwards() {
-            let lane = &self.lanes.lanes[queue];
-            if self.lanes.is_open(queue) && lane.entry == entry {
-                let others = usize::from(lane.before).saturating_sub(frames.start);
-                let ecn = self.stage.entries()[usize::from(entry)].header.ecn;
-                for frame in self.stage.frames()[frames].iter().skip(others) {
-                    let len = frame.len() as u32;
-                    gone[queue].add(len, charge_of(len));
-                    gone[queue].ce += u32::from(ecn.of(frame).is_ce());
-                }
-            }
-        }
-        for queue in crate::pfc::bits(self.lanes.open) {
-            if let Some(batch) = queues.batch_mut(self.lanes.lanes[queue].batch) {
-                batch.less(&gone[queue]);
-            }
-            debug_assert_eq!(gone[queue].totals.frames, self.lanes.lanes[queue].gone.into());
-            self.close_lane(queues, (out, queue), (gone[queue].totals, gone[queue].ce));
+        for queue in bits(std::mem::take(&mut self.lanes)) {
+            queues.close_lanes(out, queue, &charge_of, |lane, gone| {
+                self.stage.add(lane.entry, gone);
+                self.stats.ecn_seen_ce[queue] += u64::from(lane.ce);
+            });
         }
     }
 }

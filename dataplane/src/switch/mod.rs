@@ -73,7 +73,6 @@ use batching::{AdmissionGroup, GROUPS};
 use copies::Copies;
 use flood::Flood;
 use flow_cache::FlowCache;
-use lanes::Lanes;
 use lldp::LldpQueue;
 pub(crate) use ports::PortStatus;
 use ports::Ports;
@@ -124,7 +123,8 @@ struct OwnPort<F> {
     bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.
     stage: Stage<F>,
-    lanes: Lanes,
+    /// Queues of which frames leave in turns in this burst, a bit each.
+    lanes: u8,
     /// Frames that other lcores were granted to send and have not yet completed.
     in_flight: usize,
     /// The bytes on the wire of those, and above how many no more are granted.

@@ -5,7 +5,6 @@ use super::copies::Copies;
 use super::flood::Flood;
 use super::flow_cache::FlowCache;
 use super::handoff::{FRAMES_IN_FLIGHT, most_in_flight_wire, stock};
-use super::lanes::Lanes;
 use super::ports::{PortStatus, Ports, RemotePort};
 use super::stage::Stage;
 use super::tick::Ageing;
@@ -288,7 +287,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
                 bursts: None,
                 stage: Stage::default(),
-                lanes: Lanes::default(),
+                lanes: 0,
                 in_flight: 0,
                 in_flight_wire: 0,
                 most_in_flight_wire: most_in_flight_wire(port),

@@ -7,7 +7,6 @@ use crate::egress::{BatchHeader, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
-use std::ops::Range;
 
 /// Frames of one header that stand in the stage.
 #[derive(Clone, Copy, Debug)]
@@ -105,21 +104,6 @@ impl<F: Frame> Stage<F> {
             Some(run) if run.entry == entry => run.frames += frames as u16,
             _ => self.runs.push(Run { entry, frames: frames as u16 }),
         }
-    }
-
-    /// The frames.
-    pub fn frames(&self) -> &[F] {
-        &self.frames
-    }
-
-    /// Frames that follow each other and are of one entry, the last ones first: that entry, its queue, and which they are.
-    pub fn runs_backwards(&self) -> impl Iterator<Item = (u8, usize, Range<usize>)> {
-        let mut end = self.frames.len();
-        self.runs.iter().rev().map(move |run| {
-            let start = end - usize::from(run.frames);
-            let frames = start..std::mem::replace(&mut end, start);
-            (run.entry, usize::from(self.entries[usize::from(run.entry)].header.queue), frames)
-        })
     }
 
     /// Frames for which there is an entry.

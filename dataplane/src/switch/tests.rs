@@ -20,6 +20,8 @@ mod anew;
 mod handoff;
 #[path = "held_tests.rs"]
 mod held;
+#[path = "lanes_tests.rs"]
+mod lanes;
 #[path = "storm_control_tests.rs"]
 mod storm_control;
 #[path = "walk_tests.rs"]

@@ -18,13 +18,13 @@ use crate::types::{BURST, Nanos, PRIORITIES, PortId, wire_bytes};
 use arrayvec::ArrayVec;
 
 /// What it takes to let frames leave their queue.
-struct Departure<'a, F, C> {
-    rng: &'a mut Rng,
+pub(super) struct Departure<'a, F, C> {
+    pub rng: &'a mut Rng,
     /// Where those go that another lcore is to send.
-    return_path: ReturnPath<'a, F>,
+    pub return_path: ReturnPath<'a, F>,
     charge_of: C,
-    out: PortId,
-    queue: usize,
+    pub out: PortId,
+    pub queue: usize,
     /// The time, if frames are followed.
     watched_at: Option<Nanos>,
 }
@@ -44,6 +44,29 @@ pub(super) struct Departed {
     /// Their bytes on the wire, and those of the last one alone.
     pub wire: u64,
     pub last: u64,
+}
+
+impl Departed {
+    /// With one more frame, so many bytes long on the wire.
+    #[inline(always)]
+    pub fn add(&mut self, wire: u64) {
+        self.frames += 1;
+        self.wire += wire;
+        self.last = wire;
+    }
+
+    /// Another frame may follow. One goes in any case, if there is room for any.
+    #[inline(always)]
+    pub fn may_go_on(&self, limits: Limits) -> bool {
+        self.frames < limits.frames && (self.frames == 0 || limits.goes_on(self.wire))
+    }
+
+    /// What is left of limits, if another frame may follow.
+    #[inline(always)]
+    pub fn left_of(&self, limits: Limits) -> Option<Limits> {
+        let (frames, wire) = (limits.frames - self.frames, limits.wire.saturating_sub(self.wire));
+        (frames > 0 && wire > 0).then_some(Limits { frames, wire })
+    }
 }
 
 impl Room {
@@ -240,15 +263,18 @@ impl<F: Frame> OwnPort<F> {
         while go_on && room.is_for(|| queues.is_sent_elsewhere(out, queue)) {
             let shaper = self.shaper.as_ref().map_or(u64::MAX, Shaper::wire_left);
             let limits = Limits { frames: room.here, wire: shaper.min(turn.saturating_sub(wire)) };
-            let turns = turn != QueuePick::ALONE && limits.frames > 1;
-            let in_lane = self.lanes.is_open(queue) || (turns && self.open_lane(queues, (out, queue), turn));
             let in_flight = self.in_flight;
-            let departed = if in_lane {
-                self.take_from_lane(queues, (out, queue), limits)
-            } else {
-                let Some(departed) = self.take_from_queue(queues, departure, limits) else { break };
-                departed
-            };
+            let mut departed = Departed::default();
+            if self.has_lanes(queue) {
+                departed = self.take_from_lane(queues, (out, queue), limits);
+                if departed.frames == 0 {
+                    departed = self.take_in_turns(queues, departure, limits);
+                }
+            }
+            if departed.frames == 0 {
+                let Some(first) = self.take_from_queue(queues, departure, turn, limits) else { break };
+                departed = first;
+            }
             room.take(departed.frames, self.in_flight - in_flight);
             last = departed.last;
             taken += departed.frames;
@@ -264,23 +290,32 @@ impl<F: Frame> OwnPort<F> {
         taken > 0
     }
 
-    /// Moves to the stage, or grants, what may leave the batch at the front of a queue at once.
+    /// Moves to the stage, or grants, what may leave the batch at the front of a queue at once; or what may leave the queue in
+    /// turns, where a `turn` is a few frames, others wait for theirs, or each frame may be marked.
     #[inline(never)]
     fn take_from_queue<C: Fn(u32) -> u32>(
         &mut self,
         queues: &mut Queues<F>,
         departure: &mut Departure<'_, F, C>,
+        turn: u64,
         limits: Limits,
     ) -> Option<Departed> {
         let (out, queue) = (departure.out, departure.queue);
-        let front = queues.offer(out, queue, |batch, standing| {
-            let front = match batch.is_foreign() {
-                false => self.take_front(batch, standing, limits, departure),
-                true => self.grant_front(batch, standing, limits, departure),
-            };
-            (front.totals, front)
-        });
-        front.map(|Front { totals, wire, last, .. }| Departed { frames: totals.frames as usize, wire, last })
+        let (ix, standing) = queues.front(out, queue)?;
+        let batch = queues.batch_mut(ix)?;
+        let by_few = turn != QueuePick::ALONE && batch.goes_by_few(turn);
+        if limits.frames > 1
+            && (by_few || !self.goes_together(&standing, queue))
+            && batch.header().home == BatchHeader::HERE
+        {
+            return Some(self.take_in_turns(queues, departure, limits));
+        }
+        let Front { totals, wire, last, .. } = match batch.is_foreign() {
+            false => self.take_front(batch, standing, limits, departure),
+            true => self.grant_front(batch, standing, limits, departure),
+        };
+        queues.left(out, queue, totals);
+        Some(Departed { frames: totals.frames as usize, wire, last })
     }
 
     /// Several frames may leave a queue at once: no other input waits for it, and none of them might be marked.
@@ -330,9 +365,8 @@ impl<F: Frame> OwnPort<F> {
         let (depth, wred) = (standing.depth - u64::from(len), self.mark[queue]);
         if depth > wred.kmin && wred.decide(depth, departure.rng.next_u32()) {
             self.mark(&mut frame, &meta);
-        } else if meta.ecn.is_ce() {
-            self.stats.ecn_seen_ce[queue] += 1;
         }
+        self.stats.ecn_seen_ce[queue] += u64::from(meta.ecn.is_ce());
         let wire = wire_bytes(u64::from(len));
         let totals = BatchTotals { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
         Some((frame, Front { totals, wire, last: wire, ce: u32::from(meta.ecn.is_ce()) }))
@@ -416,8 +450,7 @@ impl<F: Frame> OwnPort<F> {
         self.stats.ecn_selected[queue] += 1;
         let place = meta.ecn.place();
         match ecn::codepoint(frame.bytes(), place) {
-            Some(ecn::CE) => self.stats.ecn_seen_ce[queue] += 1,
-            None | Some(0) => {}
+            Some(ecn::CE) | None | Some(0) => {}
             _ if !frame.make_unique() => self.stats.ecn_no_memory[queue] += 1,
             _ => {
                 if ecn::mark(frame.bytes_mut(), place) {
