@@ -225,7 +225,7 @@ pub enum Congestion {
 }
 
 impl Workload {
-    /// Its congestion control. [`load`] has set that of the hosts where it says none.
+    /// Its congestion control. [`super::load`] has set that of the hosts where it says none.
     pub fn cc(&self) -> Congestion {
         self.cc.unwrap_or_default()
     }
