@@ -357,7 +357,7 @@ fn bad_jobs_are_refused_and_disturb_nobody() {
     let fits = check(2);
     assert_eq!(fits.code(), Some(0), "{fits:?}");
     assert!(
-        fits.stdout.contains("2 jobs take 1") && fits.stdout.contains(" of 2MiB, up to 64"),
+        fits.stdout.contains("2 jobs using 1") && fits.stdout.contains(" of 2MiB, up to 64"),
         "{}",
         fits.stdout
     );
