@@ -171,7 +171,7 @@ fn four_ranks_check_every_sum_and_end_with_their_rounds() {
     }
     assert!(one.0.stdout.contains("rank 1 (h2 17): 300 sums of sum f32, "), "{}", one.0.stdout);
     assert_eq!(number(&rig.rows("inc")[0], "folded"), 5 * 300);
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn ranks_end_with_the_same_round_when_one_is_told_to() {
     assert_eq!(mine[1..], theirs[1..], "the same rounds");
     assert!(mine[1] > 100 && mine[2..] == [0, 0], "{mine:?}");
     assert!(number(&one.1["ports"][0], "rx_nak_rnr") > 0, "{:#}", one.1);
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn sums_that_are_not_those_are_counted_and_a_failed_job_is_named() {
         assert!(findings.contains("the engine says stopped") || findings.contains("failed"), "{findings}");
         assert_eq!(number(&results["connections"][0], "corrupted"), 0);
     }
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 /// AllReduce, sums of f32.
@@ -279,7 +279,7 @@ fn ranks_write_and_have_sums_written_beside_others_that_send() {
         assert_eq!(rank(connection), [nth as u64, 300, 0, 0], "{connection:#}");
     }
     assert_eq!(number(&rig.rows("inc")[0], "folded"), 5 * 300);
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn a_rank_and_a_job_that_disagree_about_writes_say_what_to_change() {
     let ended = rig.hosts_with(0, &[(1, 0), (2, 1)], sums, keys).ended();
     assert_eq!(passed(&ended).iter().map(rank).collect::<Vec<_>>(), [[0, 40, 0, 0], [1, 40, 0, 0]]);
     assert_eq!(ended.1["remedies"], json!([]));
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_second_run_of_the_ranks_of_a_job_says_that_the_job_is_made_anew() {
     // Its ranks are gone and do not hear of it: the new one waits until the old one has given up.
     rig.add(0, &[1, 2], &sum_f32(), 256);
     passed(&rig.hosts(0, &[(1, 0), (2, 1)], sums).ended());
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn engines_on_two_lcores_sum_for_hosts_of_both() {
     }
     let folded: Vec<_> = rig.rows("inc").iter().map(|job| number(job, "folded")).collect();
     assert_eq!(folded, [1000, 1000]);
-    rig.switch.stop_after_links_came_up();
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]

@@ -276,11 +276,19 @@ impl Switch {
     /// The same after a start of hosts in no order, which are not waited for: what one sends before the link of the
     /// other is up is lost, and nothing else.
     pub fn stop_after_links_came_up(self) -> Summary {
+        self.stop_with_lost(&["lookup.no_port=", "lookup.port_down="])
+    }
+
+    /// The same where hosts end while others still answer them: what waits for one that goes is lost, too.
+    pub fn stop_after_hosts_came_and_went(self) -> Summary {
+        self.stop_with_lost(&["lookup.no_port=", "lookup.port_down=", "egress.port_down="])
+    }
+
+    fn stop_with_lost(self, reasons: &[&str]) -> Summary {
         let (ended, summary) = self.interrupt();
         let lost = summary.all_drops();
-        let early =
-            |drop: &String| ["lookup.no_port=", "lookup.port_down="].iter().any(|r| drop.starts_with(r));
-        assert!(lost.iter().all(early), "{lost:?}\n{}{}", ended.stdout, ended.stderr);
+        let expected = |drop: &String| reasons.iter().any(|reason| drop.starts_with(reason));
+        assert!(lost.iter().all(expected), "{lost:?}\n{}{}", ended.stdout, ended.stderr);
         let lossless = summary.total("lossless_drops") > 0;
         assert_eq!(ended.code(), Some(i32::from(lossless)), "{}{}", ended.stdout, ended.stderr);
         summary
