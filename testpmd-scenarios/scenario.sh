@@ -57,7 +57,7 @@ start_weir() {
 }
 weir_is_up() {
     kill -0 "$weir_pid" 2>/dev/null || { cat "$dir/weir.log"; fail "weir did not start"; }
-    grep -q '^switch .* workers$' "$dir/weir.log"
+    grep -qE '^switch .* workers?$' "$dir/weir.log"
 }
 
 # Starts testpmd with the scenario's arguments and its commands.
