@@ -173,12 +173,12 @@ pub(super) fn read_lcore(ctx: &mut Ctx<'_>, s: &Section<'_>, known: Option<&Cpus
     let lcore = s.int(ctx, "lcore", 0..=MAX_LCORES - 1)?;
     if let Some(known) = known.filter(|known| !known.contains(&lcore.v)) {
         let message =
-            format!("lcore {} is not among those that [eal] args give to workers: {known:?}", lcore.v);
+            format!("lcore {} is not among those that [eal] args give to workers: CPUs {known:?}", lcore.v);
         ctx.error(
             lcore.span,
             "port.lcore",
             message,
-            "choose one of these, or extend `-l`, of which the first lcore moves no frames",
+            "choose one of these CPUs, or extend `-l`, of which the first lcore moves no frames",
         );
     }
     Some(lcore)

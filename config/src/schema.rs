@@ -122,7 +122,7 @@ tables! {
         key("name", "text, required", "unique name: letters, digits and _ - . /, at most 32"),
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`), `ring`, or `inc`: an engine that sums ([inc.md](inc.md))"),
         key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
-        key("lcore", "integer, default the first worker", "lcore that polls the port"),
+        key("lcore", "integer, default the first worker", "CPU of the lcore that polls the port"),
         key("admin", "\"up\" or \"down\", default \"up\"", "`down` switches the port off, which may change while the switch runs: its link is taken down where the driver can, what waits is dropped as `egress.port_down`, what comes all the same as `ingress.admin_down`. Stations learned there are forgotten: frames to them are flooded or dropped, as `unknown_unicast` of the port they arrive on says; frames to static ones are dropped as `lookup.admin_down` (PORT.admin_status)"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
         key("mac", "MAC address, default the device's", "source address of PFC frames"),

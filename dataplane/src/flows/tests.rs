@@ -316,5 +316,6 @@ fn names_say_what_there_is() {
     let stations = FlowId([1, 0, 1 << 60 | 0x0200_0000_0001, 0, 3 << 60 | 0x1f, 0]);
     assert_eq!(text(stations), "02:00:00:00:00:01 -> 0x1f");
     assert_eq!(text(FlowId::default()), "unknown -> unknown");
-    assert_eq!(with(2 | 132 << 8, 0), "10.0.0.1 -> 10.0.0.2 132");
+    assert_eq!(with(2 | 132 << 8, 0), "10.0.0.1 -> 10.0.0.2 sctp");
+    assert_eq!(with(2 | 200 << 8, 0), "10.0.0.1 -> 10.0.0.2 protocol 200");
 }

@@ -38,7 +38,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charged = self.charged_for(out);
         if !self.admit_all(charged, decision.pg(), queue, totals) {
             self.admit_one_by_one(charged, out, list);
-        } else if charged == Charged::Group {
+        } else if matches!(charged, Charged::Remote(_)) {
             self.hand_off_list(out, list);
         } else if self.queues.append(port, out, queue, &list, totals) {
             self.ports[out.index()].scheduler.wake(queue);
@@ -52,7 +52,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         while let Some((frame, mut meta)) = self.unlist(&mut list) {
             let charge = self.admission.charge(u32::from(meta.len));
             match self.admit(charged, &frame, &mut meta, charge) {
-                Ok(()) if charged == Charged::Group => self.hand_off_with(out, frame, &meta, &mut leaving),
+                Ok(()) if matches!(charged, Charged::Remote(_)) => {
+                    self.hand_off_with(out, frame, &meta, &mut leaving)
+                }
                 Ok(()) => self.enqueue(out, frame, meta, meta.rx_ns),
                 Err(reason) => {
                     let header = meta.header();
@@ -80,7 +82,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (mut meta, charged) = (meta, self.charged_for(out));
         let charge = self.admission.charge(u32::from(meta.len));
         match self.admit(charged, &frame, &mut meta, charge) {
-            Ok(()) if charged == Charged::Group => self.hand_off_one(out, frame, &meta),
+            Ok(()) if matches!(charged, Charged::Remote(_)) => self.hand_off_one(out, frame, &meta),
             Ok(()) => self.enqueue(out, frame, meta, meta.rx_ns),
             Err(reason) => self.refuse(out, frame, &meta.header(), reason),
         }

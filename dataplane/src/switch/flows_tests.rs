@@ -5,6 +5,7 @@ use crate::egress::VoqOrder;
 use crate::flows::{Addresses, Cause, Counted, Epoch, FlowParams, PAUSE_LOOKS};
 use crate::frame::{Frame, OwnedFrame};
 use crate::mmu::{Limit, MmuParams, PgParams, PoolId};
+use crate::pfc::generate::{self, LastCause};
 use crate::rng::Rng;
 use crate::switch::tests::{assert_conserved, receive, transmit};
 use crate::switch::{Switch, SwitchParams, Tap, TapOrder};
@@ -258,7 +259,9 @@ fn two_lcores_tell_the_same_flows() {
     assert!(marks > 100);
     let of = |epoch: &Epoch, cause| counts(epoch, cause).keys().copied().collect::<Vec<_>>();
     assert_eq!(of(at_b, Cause::Depth), [(1, 0), (1, 1)]);
-    // The queue is the other lcore's: frames that crossed the line stand for it.
+    // The queue is the other lcore's: frames that crossed the line stand for it, and say which one it is.
+    let blamed = LastCause::Queue(generate::Cause { out_port: 2, queue: 3 });
+    assert_eq!(a.ports[0].generator.last_cause(3), blamed);
     let at_a = &a.flows(PortId(0)).unwrap().current;
     assert!(at_a.totals[Cause::Pause as usize] > 0 && !of(at_a, Cause::Pause).is_empty());
     assert_eq!(at_a.totals[Cause::Drop as usize], a.stats(PortId(0)).drops.total());

@@ -8,7 +8,7 @@ use crate::drops::DropReason;
 use crate::ecn;
 use crate::egress::{BatchTotals, Meta};
 use crate::frame::Frame;
-use crate::mmu::{Admission, AdmitVerdict, PgIx, QueueIx};
+use crate::mmu::{Admission, AdmitVerdict, PgIx, PgView, QueueIx};
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
@@ -18,7 +18,9 @@ use crate::types::{PRIORITIES, PortId};
 pub(super) enum Charged {
     /// Its priority group and its queue, at this port of ours: both or neither.
     Both(PortId),
-    /// Its priority group alone: its queue is another lcore's, or each of its copies is charged to a queue.
+    /// Its priority group alone: its queue is one of another lcore's, at this port.
+    Remote(PortId),
+    /// Its priority group alone: each of its copies is charged to a queue.
     Group,
     /// Its queue alone: the group has been charged, once for all copies or by the lcore that received it.
     Queue(PortId),
@@ -28,7 +30,7 @@ impl Charged {
     fn queue(self) -> Option<PortId> {
         match self {
             Self::Both(out) | Self::Queue(out) => Some(out),
-            Self::Group => None,
+            Self::Remote(_) | Self::Group => None,
         }
     }
 
@@ -41,7 +43,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// What is charged here for a frame with one destination.
     #[inline(always)]
     pub(super) fn charged_for(&self, out: PortId) -> Charged {
-        if self.ports.is_own(out) { Charged::Both(out) } else { Charged::Group }
+        if self.ports.is_own(out) { Charged::Both(out) } else { Charged::Remote(out) }
     }
 
     /// Lets frames of one group and queue pass together, where nothing but limits stands in their way and those are far.
@@ -56,7 +58,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let admitted = clear
             && match charged {
                 Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
-                Charged::Group => self.admission.admit_ingress_together(group, charge),
+                Charged::Remote(_) | Charged::Group => self.admission.admit_ingress_together(group, charge),
                 Charged::Queue(out) => {
                     let room = self.queues.has_room();
                     room && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
@@ -105,7 +107,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.count_charged(meta.pg, 1);
         }
         if verdict == AdmitVerdict::AdmittedXoff {
-            self.xoff(PgIx(u32::from(meta.pg)), frame, meta.in_port);
+            self.xoff(charged, frame, meta);
         }
         Ok(())
     }
@@ -116,7 +118,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (group, queue) = (PgIx(u32::from(meta.pg)), usize::from(meta.queue));
         match charged {
             Charged::Both(out) => self.admission.admit(group, QueueIx::of(out, queue), charge),
-            Charged::Group => self.admission.admit_ingress(group, charge),
+            Charged::Remote(_) | Charged::Group => self.admission.admit_ingress(group, charge),
             Charged::Queue(_) if !self.queues.has_room() => AdmitVerdict::Refused(DropReason::IngressNoSlot),
             Charged::Queue(out) => match self.admission.admit_egress(QueueIx::of(out, queue), charge) {
                 Ok(()) => AdmitVerdict::Admitted,
@@ -150,15 +152,26 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A group crossed its line: pause every priority that fills it, and note which queue is to blame. To be called as
     /// soon as the frame is charged: if it finds no place after all, its release says Xon, and must be the last word.
     #[cold]
-    fn xoff(&mut self, pg: PgIx, frame: &F, in_port: u16) {
-        let (port, pg) = (PortId((pg.0 as usize / PRIORITIES) as u16), pg.0 as usize % PRIORITIES);
+    fn xoff(&mut self, charged: Charged, frame: &F, meta: &Meta) {
+        let group = PgIx(u32::from(meta.pg));
+        let (port, pg) = (PortId(meta.pg / PRIORITIES as u16), usize::from(meta.pg) % PRIORITIES);
         let params = &self.ports[port.index()].params;
         let (priorities, queues) = (params.pg_priorities[pg], params.pg_queues[pg]);
-        let cause = self.queues.fullest(port, queues).map(|(out, queue)| Cause { out_port: out.0, queue });
+        let here = self.queues.fullest(port, queues);
+        let held_here = here.map_or(0, |(out, queue)| self.queues.bytes_from(port, out, usize::from(queue)));
+        let PgView { used, headroom, .. } = self.admission.pg_view(group);
+        let held = used + headroom;
+        let blamed = match charged {
+            // How long queues of other lcores are is not known here: the one that this frame is for stands for them, unless most
+            // of what the group holds waits in a queue of ours.
+            Charged::Remote(out) if 2 * held_here <= held => Some((out, meta.queue)),
+            _ => here,
+        };
+        let cause = blamed.map(|(out, queue)| Cause { out_port: out.0, queue });
         for priority in crate::pfc::bits(priorities) {
             self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
         }
-        self.attribute_pause((port, pg), cause, frame, in_port);
+        self.attribute_pause((port, pg), cause, frame, meta.in_port);
     }
 
     /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
