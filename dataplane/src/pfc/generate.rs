@@ -7,7 +7,7 @@
 use super::account::PauseAccount;
 use super::frame::{PfcFrame, quanta_to_ns_floor};
 use super::{NEVER, bits};
-use crate::types::{Nanos, PRIORITIES};
+use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Who asks for Xoff. A priority is resumed when nobody asks any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,12 @@ pub struct Cause {
     pub out_port: u16,
     /// Egress queue.
     pub queue: u8,
+}
+
+impl From<(PortId, u8)> for Cause {
+    fn from((out, queue): (PortId, u8)) -> Self {
+        Self { out_port: out.0, queue }
+    }
 }
 
 /// Why a priority was last asked to pause.

@@ -14,7 +14,7 @@ use crate::frame::Frame;
 use crate::lag::Lags;
 use crate::mmu::{Admission, MmuError, MmuParams, PgIx};
 use crate::pfc::bits;
-use crate::pfc::generate::Source;
+use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
 use crate::portset::PortSet;
 use crate::storm_control::Policers;
@@ -192,7 +192,7 @@ impl<F: Frame> Switch<F> {
             port.generator.configure(params.generate, now);
         }
         // A group in Xoff pauses the priorities that fill it from now on, and no others.
-        let priorities = params.pg_priorities;
+        let (priorities, pg_queues) = (params.pg_priorities, params.pg_queues);
         for pg in (0..PRIORITIES).filter(|pg| xoff[*pg]) {
             for priority in bits(old.pg_priorities[pg] & !priorities[pg]) {
                 let still =
@@ -201,8 +201,9 @@ impl<F: Frame> Switch<F> {
                     self.ports[id.index()].generator.xon(priority, Source::Buffer);
                 }
             }
+            let cause = self.queues.fullest(id, pg_queues[pg]).map(Cause::from);
             for priority in bits(priorities[pg] & !old.pg_priorities[pg]) {
-                self.ports[id.index()].generator.xoff(priority, Source::Buffer, None);
+                self.ports[id.index()].generator.xoff(priority, Source::Buffer, cause);
             }
         }
         let Self { admission, ports, .. } = self;

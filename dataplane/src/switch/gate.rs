@@ -167,7 +167,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Charged::Remote(out) if 2 * held_here <= held => Some((out, meta.queue)),
             _ => here,
         };
-        let cause = blamed.map(|(out, queue)| Cause { out_port: out.0, queue });
+        let cause = blamed.map(Cause::from);
         for priority in crate::pfc::bits(priorities) {
             self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
         }

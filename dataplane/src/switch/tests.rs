@@ -482,7 +482,7 @@ fn a_filling_group_pauses_its_sender_and_resumes_it() {
     };
     p.mmu.pgs[3] = lossless;
     p.mmu.queues.iter_mut().for_each(|q| q.limit = Limit::UNLIMITED);
-    let mut s = Switch::new(p).unwrap();
+    let mut s = Switch::new(p.clone()).unwrap();
     receive(&mut s, 1, [frame(2, 9, 0, 64)], 0);
     transmit(&mut s, 0, 0);
     receive(&mut s, 0, (0..10).map(|_| frame(1, 2, 24, 100)), 10);
@@ -494,9 +494,15 @@ fn a_filling_group_pauses_its_sender_and_resumes_it() {
     assert_eq!(&control[0][6..12], &port(0).mac.0);
     let cause = s.generator(PortId(0)).cause(3).unwrap();
     assert_eq!((cause.out_port, cause.queue), (1, 3));
+    // Whoever fills the group from now on is paused for the same queue.
+    let mut others = p.clone();
+    others.ports[0].pg_priorities[3] |= 1 << 5;
+    s.apply(&mut Change::between(&p, &others).unwrap(), 25).unwrap();
+    assert_eq!(s.generator(PortId(0)).cause(5), Some(cause));
+    assert_eq!(transmit(&mut s, 0, 25).control[0][17], 1 << 5);
     transmit(&mut s, 1, 30);
     let control = transmit(&mut s, 0, 30).control;
-    assert_eq!((control[0][17], &control[0][24..26]), (1 << 3, &[0, 0][..]));
+    assert_eq!((control[0][17], &control[0][24..26]), (1 << 3 | 1 << 5, &[0, 0][..]));
     assert_eq!(s.stats(PortId(0)).drops.total(), 0);
     assert_conserved(&s);
 }
