@@ -24,8 +24,6 @@ pub(super) type FabricSwitch = Switch<SimFrame, Buffer>;
 const NS_PER_METRE: u64 = 5;
 /// Frames with several destinations that a switch holds at once.
 const COPIED: usize = 1024;
-/// Bytes of a frame without payload.
-const HEADER_BYTES: u64 = 58;
 
 /// The configuration of one switch: that of the spec, and a port per link of the node.
 pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
@@ -172,12 +170,6 @@ pub(super) fn build(
         port.rate = None;
         port.learning = false;
         port.unknown_unicast = UnknownUnicast::Drop;
-    }
-    let sized = spec.switch.config.get("buffer").and_then(|b| b.get("frames")).is_some();
-    if !sized {
-        // A small answer waits beside every full packet.
-        let mean = (u64::from(spec.host.payload) + HEADER_BYTES) / 2;
-        params.frames = (config.buffer.size / mean.max(64)).max(1024) as usize;
     }
     params.ageing = None;
     // Hosts send to one another only, and their fabric is looked at when it has ended.

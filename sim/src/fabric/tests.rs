@@ -733,6 +733,23 @@ fn what_cannot_be_is_refused_with_a_reason() {
 }
 
 #[test]
+fn many_short_messages_have_their_slots_or_are_paused() {
+    // Beside long packets, which `payload` allows: what a switch can hold is what its buffer has bytes for, however short.
+    for (buffer, pauses) in [("16MiB", false), ("2MiB", true)] {
+        let text = format!(
+            "name = \"s\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
+             [host]\npayload = 4096\n[switch.config.buffer]\nsize = \"{buffer}\"\n\
+             [[workload]]\nkind = \"poisson\"\nbytes = 64\nload = 0.9\nduration = \"150us\"\nto = \"h0\"\n\
+             [[workload]]\nkind = \"incast\"\nto = \"h0\"\nbytes = 64\n"
+        );
+        let report = run(&load("slots.toml", &text).unwrap()).unwrap();
+        assert_eq!((report.frames_dropped, report.lossless_drops), (0, 0), "{buffer}: {:?}", report.why);
+        assert_eq!((report.flows_done, report.verdict), (report.flows.len(), "PASS"), "{buffer}");
+        assert_eq!(report.pauses() > 0, pauses, "{buffer}: {:?}", report.why);
+    }
+}
+
+#[test]
 fn the_shipped_examples_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/sim");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
