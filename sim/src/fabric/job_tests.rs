@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 const DIGESTS: [&str; 7] = [
     "96fb8b3f956bcb7e7616a001b29ab39b",
     "cf8c5c50a797989c893d2652130dbe48",
-    "f57d159d3a8fd3c70afea61e6cebbaa7",
+    "f85835179d5271ee4d14bae3ae515f7f",
     "9ca0a9f136fd54fa8409ea3bbf956429",
     "dd5ecb0e90544d3d983d75b0009fc36d",
     "dc3e1194b1c49bf4e272c1cab14cb980",
@@ -112,6 +112,16 @@ fn every_collective_moves_what_it_must_and_is_measured_as_by_nccl_tests() {
     assert_eq!(flows, [("h0", "h1", 100), ("h1", "h2", 300), ("h1", "h0", 1000)]);
     // The fullest rank sends 1300 bytes to two others: of a size of 1950 one third stays.
     assert_eq!(only(&sized).identity.bytes, Some(1950));
+}
+
+#[test]
+fn a_rank_of_an_all_to_all_begins_all_its_messages_at_once() {
+    let report = job(4, "all_to_all", "bytes = 1000\nstart = \"1us\"\nstagger = \"10us\"\n");
+    assert_eq!(report.flows.len(), 12);
+    for flow in &report.flows {
+        let rank: u64 = flow.from[1..].parse().unwrap();
+        assert_eq!(flow.start_ns, Some(1_000 + rank * 10_000), "{} to {}", flow.from, flow.to);
+    }
 }
 
 #[test]

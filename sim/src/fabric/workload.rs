@@ -294,8 +294,10 @@ impl Reader<'_> {
         let mut graph = Graph::default();
         let is_collective = w.kind == Pattern::AllToAll && w.bytes.is_some();
         for (i, pair) in pairs.into_iter().enumerate() {
-            let part = is_collective.then(|| Part { collective: 0, step: (i / ranks) as u32 });
-            graph.send(Message { part, ..message(pair) }, start(i), Vec::new());
+            // Of an all-to-all: the nth messages of all ranks, then the next ones.
+            let (step, rank) = (i / ranks, i % ranks);
+            let part = is_collective.then_some(Part { collective: 0, step: step as u32 });
+            graph.send(Message { part, ..message(pair) }, start(rank), Vec::new());
         }
         if is_collective {
             let all = bytes.saturating_mul(ranks as u64);
