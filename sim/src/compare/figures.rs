@@ -107,7 +107,7 @@ const OF_RUNS: [OfRun; 15] = [
     ("FCT max", Unit::US, |f| some(f.fct_ns?.max)),
     ("slowdown p50", Unit::MILLI, |f| some(f.slowdown_milli?.p50)),
     ("slowdown p99", Unit::MILLI, |f| some(f.slowdown_milli?.p99)),
-    ("data frames sent", Unit::NONE, |f| some(f.frames_sent?)),
+    ("frames sent, each hop", Unit::NONE, |f| some(f.frames_sent?)),
     ("frames sent again", Unit::NONE, |f| some(f.frames_resent?)),
     ("frames dropped by switches", Unit::NONE, |f| some(f.frames_dropped?)),
     ("frames lost on links", Unit::NONE, |f| some(f.frames_lost?)),

@@ -92,7 +92,7 @@ fn flow_level_is_compared_in_what_it_knows() {
     let us = |report: &crate::fabric::Report| format!("{:.1}", report.fct_ns.unwrap().max as f64 / 1e3);
     let [of_packets, of_flows, _] = row(&rows, "FCT max, us") else { panic!("three cells") };
     assert_eq!((of_packets, of_flows), (&us(&packets), &us(&flows)));
-    for unknown in ["marks", "longest queue, bytes", "pause frames of switches", "data frames sent"] {
+    for unknown in ["marks", "longest queue, bytes", "pause frames of switches", "frames sent, each hop"] {
         let [known, unknown, difference] = row(&rows, unknown) else { panic!("three cells") };
         assert!(known != "-" && unknown == "-" && difference == "-", "{known} {unknown} {difference}");
     }

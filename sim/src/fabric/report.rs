@@ -60,11 +60,11 @@ pub struct Report {
     pub fct_ns: Option<Spread>,
     /// Completion time over that of the same flow alone on its path, in thousandths.
     pub slowdown_milli: Option<Spread>,
-    /// Data frames on the wire, lost on links, dropped by switches.
+    /// Frames put on links by hosts and switches, each once per link: data, acknowledgements and notifications, not pauses.
     pub frames_sent: u64,
-    /// See `frames_sent`.
+    /// Of those, frames lost on links.
     pub frames_lost: u64,
-    /// See `frames_sent`.
+    /// Frames dropped by switches.
     pub frames_dropped: u64,
     /// Of those dropped by switches, frames of lossless classes, and those of them the watchdog dropped, as it was told to.
     pub lossless_drops: u64,
