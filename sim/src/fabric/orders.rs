@@ -257,8 +257,7 @@ impl Orders {
     /// # Errors
     /// An order that says nothing, or cannot be carried out.
     pub fn new(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<Self, FabricError> {
-        let text = spec.source.text.parse::<Table>().unwrap_or_default();
-        let dcqcn = text.get("host").and_then(|host| host.get("dcqcn")).and_then(Value::as_table).cloned();
+        let dcqcn = spec.source.get("host.dcqcn").and_then(Value::as_table).cloned();
         let mut all = Self {
             orders: Vec::new(),
             results: Vec::new(),

@@ -3,14 +3,16 @@
 use super::FabricError;
 use super::spec::{FabricSpec, Topology};
 use std::borrow::Cow;
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
 
 /// A file and what it says.
 #[derive(Clone, Default)]
 pub(super) struct Source {
     pub file: String,
-    pub text: String,
+    text: String,
+    /// The text as a table.
+    root: Table,
 }
 
 /// Where a text came from is no part of what it says: not hashed.
@@ -70,7 +72,7 @@ fn within(value: &DeValue<'_>, at: usize) -> Vec<String> {
 pub(super) fn same_line(part: &str, at: usize, text: &str, path: &[&str]) -> Option<usize> {
     let beneath = path_to(DeTable::parse(part).ok()?.get_ref(), at);
     let path: Vec<&str> = path.iter().copied().chain(beneath.iter().map(String::as_str)).collect();
-    Source { file: String::new(), text: text.to_owned() }.line(&path)
+    line_of(text, &path)
 }
 
 /// Line (from 1) of what stands at `at` of a text.
@@ -78,38 +80,45 @@ pub(super) fn line_at(text: &str, at: usize) -> Option<usize> {
     Some(text.get(..at)?.bytes().filter(|b| *b == b'\n').count() + 1)
 }
 
+/// Line (from 1) in `text` of what `path` leads to, as far as the text goes along; `None`: not even its first step.
+/// Steps into an array are numbers.
+fn line_of(text: &str, path: &[&str]) -> Option<usize> {
+    let root = DeTable::parse(text).ok()?;
+    line_at(text, deepest(root.get_ref(), path)?)
+}
+
 impl Source {
-    /// Line (from 1) of what `path` leads to, as far as the text goes along; `None`: not even its first step.
-    /// Steps into an array are numbers.
-    pub fn line(&self, path: &[&str]) -> Option<usize> {
-        let root = DeTable::parse(&self.text).ok()?;
-        self.to_line(deepest(root.get_ref(), path))
+    /// A file that was read.
+    pub fn new(file: &str, text: &str) -> Self {
+        Self { file: file.into(), text: text.into(), root: text.parse().unwrap_or_default() }
     }
 
-    fn to_line(&self, at: Option<usize>) -> Option<usize> {
-        line_at(&self.text, at?)
+    /// As [`line_of`], in the text.
+    pub fn line(&self, path: &[&str]) -> Option<usize> {
+        line_of(&self.text, path)
+    }
+
+    /// What the text itself says of `dotted`.
+    pub fn get(&self, dotted: &str) -> Option<&Value> {
+        let mut parts = dotted.split('.');
+        let first = self.root.get(parts.next()?)?;
+        parts.try_fold(first, |at, key| at.get(key))
     }
 
     /// Whether the text itself sets what `dotted` names.
     pub fn sets(&self, dotted: &str) -> bool {
-        let Ok(root) = self.text.parse::<toml::Table>() else { return false };
-        let mut parts = dotted.split('.');
-        let first = parts.next().and_then(|key| root.get(key));
-        parts.try_fold(first, |at, key| at.map(|value| value.get(key))).flatten().is_some()
+        self.get(dotted).is_some()
     }
-}
 
-impl Source {
     /// Keys of a table of the file.
     pub fn keys(&self, table: &str) -> Vec<String> {
-        let root = self.text.parse::<toml::Table>().unwrap_or_default();
-        root.get(table).and_then(|t| t.as_table()).map_or_else(Vec::new, |t| t.keys().cloned().collect())
+        let table = self.get(table).and_then(Value::as_table);
+        table.map_or_else(Vec::new, |table| table.keys().cloned().collect())
     }
 
     /// Whether workload `index` (from 0) sets `key` itself.
     pub fn sets_in(&self, index: usize, key: &str) -> bool {
-        let Ok(root) = self.text.parse::<toml::Table>() else { return false };
-        root.get("workload").and_then(|all| all.get(index)).is_some_and(|w| w.get(key).is_some())
+        self.get("workload").and_then(|all| all.get(index)).is_some_and(|w| w.get(key).is_some())
     }
 }
 

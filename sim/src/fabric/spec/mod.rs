@@ -126,7 +126,7 @@ pub fn load_in(file: &str, text: &str, folder: &Path) -> Result<FabricSpec, Fabr
     for w in &mut spec.workloads {
         w.cc = w.cc.or(Some(common));
     }
-    spec.source = Source { file: file.into(), text: text.into() };
+    spec.source = Source::new(file, text);
     spec.files = Files::read(&spec, folder).map_err(|e| spec.locate(e))?;
     Ok(spec)
 }

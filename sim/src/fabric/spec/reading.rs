@@ -81,7 +81,9 @@ fn faults(file: &str, text: &str) -> FabricError {
     loop {
         let again = FabricSpec::deserialize(Deserializer::from(document.clone()));
         let Err(error) = again else { break };
-        let path = error.span().map_or_else(Path::new, |at| path_to(document.get_ref(), at.start));
+        // What the file itself lacks has the place of all of it.
+        let within = error.span().filter(|at| *at != document.span());
+        let path = within.map_or_else(Path::new, |at| path_to(document.get_ref(), at.start));
         let is_own = missing(&error).is_some_and(|key| {
             let key: Path = path.iter().cloned().chain([key.to_owned()]).collect();
             taken.contains(&key)
@@ -123,6 +125,17 @@ mod tests {
         assert!(error.to_string().contains("19 | speed = 2"), "{error}");
         let error = load("x.toml", "name = \"x\nuntil = \n[link]\nrate = = 1\n").unwrap_err();
         assert!(error.faults().len() > 1, "{error}");
+        // What is there, but wrong, is not missing.
+        let sections = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"permutation\"\n";
+        for (right, wrong, line) in [
+            ("\"1ms\"", "\"10parsecs\"", 2),
+            ("hosts = 4", "hosts = 4\nhoots = 3", 3),
+            ("\"star\"", "\"sta\"", 4),
+            ("name = \"x\"", "name = 7", 1),
+        ] {
+            let error = load("x.toml", &sections.replace(right, wrong)).unwrap_err();
+            assert_eq!(lines(&error), [Some(line)], "{error}");
+        }
         // One is told as it was.
         let error = load("x.toml", "name = \"x\"\n").unwrap_err();
         assert!(matches!(error, FabricError::Syntax { .. }) && error.faults().len() == 1, "{error}");
