@@ -100,6 +100,12 @@ impl Line<'_> {
             .map_or(0.0, |(first, last)| p.received as f64 * 1e9 / last.saturating_sub(first).max(1) as f64)
     }
 
+    /// A rank that was to take part so many times did, and has every sum.
+    fn has_all_sums(&self) -> bool {
+        let all = self.rank.as_ref().and_then(Rank::rounds);
+        all.is_some_and(|all| self.report.progress.received == all && self.unanswered() == 0)
+    }
+
     /// Contributions without a sum.
     fn unanswered(&self) -> u64 {
         let p = &self.report.progress;
@@ -221,7 +227,8 @@ impl<'a> Results<'a> {
     /// What to do about ranks that failed, each thing once.
     pub fn remedies(&self) -> Vec<String> {
         let mut all = Vec::new();
-        for (line, Rank { qp, of: rank, first_qpn }) in self.ranks() {
+        for (line, Rank { qp, of: rank, first_qpn }) in self.ranks().filter(|(line, _)| !line.has_all_sums())
+        {
             let (report, unanswered) = (&line.report, line.unanswered());
             let case = Case { qp, rank, first_qpn, report, unanswered, met: self.end.met };
             all.extend(case.remedy().filter(|remedy| !all.contains(remedy)));
@@ -235,7 +242,9 @@ impl<'a> Results<'a> {
             self.end.failed.iter().map(|why| format!("the controller says: {why}")).collect();
         for line in &self.lines {
             let (p, name) = (&line.report.progress, line.name());
-            if let Some(end) = line.job_end() {
+            if line.has_all_sums() {
+                // What becomes of its job afterwards, when others leave, is no failure of this rank.
+            } else if let Some(end) = line.job_end() {
                 found.push(format!("connection {name}: the job has ended, {end}"));
             } else if let Some(failure) = line.report.failure {
                 found.push(format!("connection {name} failed: {failure:?}"));
