@@ -131,9 +131,15 @@ impl<F: Frame> OwnPort<F> {
             return 0;
         }
         let gone = batch.all_popped(lane.gone.into());
+        self.lane_closed(queue, *lane, gone);
+        gone.bytes
+    }
+
+    /// What has left by a lane is known now.
+    #[inline(always)]
+    fn lane_closed(&mut self, queue: usize, lane: Lane, gone: BatchTotals) {
         self.stage.add(lane.entry, gone);
         self.stats.ecn_seen_ce[queue] += u64::from(lane.ce);
-        gone.bytes
     }
 
     /// The first frame of a batch is about to leave. `false`: another lcore is to send it.
@@ -190,10 +196,7 @@ impl<F: Frame> OwnPort<F> {
                 self.stage.note_run(member.entry, 1);
             }
         }
-        queues.rounds_end(out, queue, (rounds, members), |lane, gone| {
-            self.stage.add(lane.entry, gone);
-            self.stats.ecn_seen_ce[queue] += u64::from(lane.ce);
-        });
+        queues.rounds_end(out, queue, (rounds, members), |lane, gone| self.lane_closed(queue, lane, gone));
         true
     }
 
@@ -213,10 +216,7 @@ impl<F: Frame> OwnPort<F> {
     #[inline(never)]
     fn close_open_lanes(&mut self, queues: &mut Queues<F>, out: PortId, charge_of: impl Fn(u32) -> u32) {
         for queue in bits(std::mem::take(&mut self.lanes)) {
-            queues.close_lanes(out, queue, &charge_of, |lane, gone| {
-                self.stage.add(lane.entry, gone);
-                self.stats.ecn_seen_ce[queue] += u64::from(lane.ce);
-            });
+            queues.close_lanes(out, queue, &charge_of, |lane, gone| self.lane_closed(queue, lane, gone));
         }
     }
 }
