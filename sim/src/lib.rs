@@ -5,6 +5,7 @@ pub mod compare;
 pub mod crossbar;
 pub mod digest;
 pub mod fabric;
+pub mod file;
 pub mod golden;
 pub mod models;
 pub mod ns3;

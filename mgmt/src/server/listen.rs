@@ -73,21 +73,14 @@ pub fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
 
 /// Made where nobody else can look, and moved to its place once it is its owner's alone.
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    let mut own = path.as_os_str().to_owned();
-    own.push(format!(".{}", std::process::id()));
-    let own = PathBuf::from(own);
-    // Left by a process of the same number; one that is not empty is none of ours.
-    let _ = std::fs::remove_file(own.join("s")).and_then(|()| std::fs::remove_dir(&own));
-    DirBuilder::new().mode(0o700).create(&own)?;
-    let made = own.join("s");
-    let listener = UnixListener::bind(&made).and_then(|listener| {
-        std::fs::set_permissions(&made, Permissions::from_mode(0o600))?;
-        std::fs::rename(&made, path)?;
-        Ok(listener)
-    });
-    let _ = std::fs::remove_file(&made);
-    let _ = std::fs::remove_dir(&own);
-    listener
+    let own = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir_in(path.parent().unwrap_or(Path::new("")))?;
+    let made = own.path().join("s");
+    let listener = UnixListener::bind(&made)?;
+    std::fs::set_permissions(&made, Permissions::from_mode(0o600))?;
+    std::fs::rename(&made, path)?;
+    Ok(listener)
 }
 
 /// Nobody can put something in this folder, or take something away, but us, the system's administrator, and the user whom the

@@ -4,11 +4,10 @@ use super::shard::{Keep, result_of};
 use super::{Plan, Point, SweepError};
 use crate::digest::Digest;
 use crate::fabric::{FabricSpec, Summary};
+use crate::file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Name of the description of the sweep within its folder.
 pub(super) const PLAN: &str = "plan.json";
@@ -175,12 +174,5 @@ pub(super) fn read(path: &Path, address: &str) -> Result<Option<(Vec<u8>, Value)
 
 /// Puts `bytes` at `path`, all or nothing.
 pub(super) fn put(path: &Path, bytes: &[u8]) -> Result<(), SweepError> {
-    // Two shards, or two points that are the same, may write the same file into one folder at the same time.
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-    let beside = path.with_extension(format!("part{}-{nth}", std::process::id()));
-    let written = std::fs::File::create(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| SweepError::File { path: path.into(), error })
+    file::put(path, bytes).map_err(|error| SweepError::File { path: path.into(), error })
 }

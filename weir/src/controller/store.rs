@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use weir_inc::controller::desk::Saved;
 
@@ -20,16 +20,11 @@ pub(super) struct Store {
     _lock: Option<Flock<File>>,
 }
 
-/// The path with something behind it.
-fn beside(path: &Path, what: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(what);
-    name.into()
-}
-
 /// Whoever has this file open and locked owns the other; the kernel gives the lock back when its owner ends, however.
 fn own(file: &Path) -> Result<Flock<File>> {
-    let lock = beside(file, ".lock");
+    let mut lock = file.as_os_str().to_owned();
+    lock.push(".lock");
+    let lock = PathBuf::from(lock);
     let open = File::options().write(true).create(true).truncate(false).open(&lock).with_context(|| {
         format!("cannot write {}; --state wants a folder that is there and can be written to", lock.display())
     })?;
@@ -94,19 +89,8 @@ impl Store {
 
     fn put(&self, saved: &Saved) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let new = beside(path, ".new");
         let text = serde_json::to_string_pretty(saved)?;
-        let write = || {
-            let mut file = File::create(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&new, path)
-        };
-        write().with_context(|| {
-            // What is there of it takes room.
-            let _ = std::fs::remove_file(&new);
-            format!("cannot write {}", path.display())
-        })
+        weir_sim::file::put(path, text.as_bytes()).map_err(cannot("write", path))
     }
 }
 

@@ -5,7 +5,6 @@ use crate::output::{self, OUT, say};
 use crate::refusal::cannot;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 use weir_dataplane::drops::{DropReason, LosslessLoss};
@@ -255,24 +254,8 @@ fn named(reasons: &[(DropReason, u64)]) -> String {
 /// The file cannot be written.
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let plain = std::fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
-    let written = if plain { replace(path, text) } else { std::fs::write(path, text) };
+    let written = if plain { weir_sim::file::put(path, text.as_bytes()) } else { std::fs::write(path, text) };
     written.map_err(cannot("write", path))
-}
-
-/// Writes beside the file, then takes its name.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    // Made anew: what is there already may be a link somebody has laid.
-    let _ = std::fs::remove_file(&part);
-    let made = std::fs::File::create_new(&part);
-    let written =
-        made.and_then(|mut file| file.write_all(text.as_bytes())).and_then(|()| std::fs::rename(&part, path));
-    if written.is_err() {
-        // Nothing half written stays behind; that it cannot be removed is no further news.
-        let _ = std::fs::remove_file(&part);
-    }
-    written
 }
 
 fn port_json(port: &PortTotals) -> Value {
@@ -315,13 +298,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_in_the_way_is_not_followed() {
+    fn what_a_link_names_is_written_and_the_link_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let (file, precious) = (folder.path().join("s.json"), folder.path().join("precious"));
-        std::fs::write(&precious, "precious").unwrap();
-        std::os::unix::fs::symlink(&precious, folder.path().join("s.json.part")).unwrap();
-        write_file(&file, "{}").unwrap();
+        let (link, file) = (folder.path().join("s.json"), folder.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_file(&link, "{}").unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
-        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     }
 }
