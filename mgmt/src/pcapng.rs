@@ -2,30 +2,23 @@
 //!
 //! Every block is written whole, so that a file that ends early is a file that can be read.
 
+use byteorder::LittleEndian;
+use pcap_file::pcapng::PcapNgBlock;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
+use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, InterfaceStatisticsOption};
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
+use pcap_file::{DataLink, Endianness};
 use std::io::{self, Write};
-
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const STATISTICS: u32 = 5;
-const PACKET: u32 = 6;
-
-/// Options: of any block, of a section, of an interface, of statistics.
-const COMMENT: u16 = 1;
-const FLAGS: u16 = 2;
-const APPLICATION: u16 = 4;
-const NAME: u16 = 2;
-const RESOLUTION: u16 = 9;
-const RECEIVED: u16 = 4;
-const MISSED: u16 = 7;
-
-/// Link type of Ethernet.
-const ETHERNET: u16 = 1;
+use std::time::Duration;
 
 /// What the time of a packet is.
 const TIMES: &str = "frames that were received in one burst have the time of the burst";
 
-/// Longest option: its length is 16 bits.
-const OPTION: usize = 0xffff;
+/// Longest comment, bytes: its length is 16 bits, and a character that is cut becomes one of three bytes.
+const COMMENT: usize = 0xffff - 2;
 
 /// A file being written.
 #[derive(Debug)]
@@ -48,22 +41,23 @@ impl<W: Write> Writer<W> {
     /// Writing fails.
     pub fn of_ports(out: W, ports: &[&str], snaplen: u32) -> io::Result<Self> {
         let mut writer = Self { out };
-        let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
-        section.extend([1, 0, 0, 0]);
-        section.extend(u64::MAX.to_le_bytes());
-        option(&mut section, APPLICATION, concat!("weir ", env!("CARGO_PKG_VERSION")).as_bytes());
-        end_options(&mut section);
-        writer.block(SECTION, &section)?;
-        for port in ports {
-            let mut interface = ETHERNET.to_le_bytes().to_vec();
-            interface.extend([0, 0]);
-            interface.extend(snaplen.to_le_bytes());
-            option(&mut interface, COMMENT, TIMES.as_bytes());
-            option(&mut interface, NAME, port.as_bytes());
-            // Times count nanoseconds.
-            option(&mut interface, RESOLUTION, &[9]);
-            end_options(&mut interface);
-            writer.block(INTERFACE, &interface)?;
+        let weir = concat!("weir ", env!("CARGO_PKG_VERSION"));
+        writer.block(SectionHeaderBlock {
+            endianness: Endianness::Little,
+            options: vec![SectionHeaderOption::UserApplication(weir.into())],
+            ..SectionHeaderBlock::default()
+        })?;
+        for &port in ports {
+            writer.block(InterfaceDescriptionBlock {
+                linktype: DataLink::ETHERNET,
+                snaplen,
+                options: vec![
+                    InterfaceDescriptionOption::Comment(TIMES.into()),
+                    InterfaceDescriptionOption::IfName(port.into()),
+                    // Times count nanoseconds.
+                    InterfaceDescriptionOption::IfTsResol(9),
+                ],
+            })?;
         }
         Ok(writer)
     }
@@ -78,7 +72,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing fails.
     pub fn packet(&mut self, unix_ns: u64, bytes: &[u8], len: u32, comment: &str) -> io::Result<()> {
-        self.block_of(0, unix_ns, bytes, len, |body| option(body, COMMENT, comment.as_bytes()))
+        let comment = String::from_utf8_lossy(&comment.as_bytes()[..comment.len().min(COMMENT)]);
+        self.packet_with(0, unix_ns, bytes, len, EnhancedPacketOption::Comment(comment))
     }
 
     /// Adds a packet that this interface received or sent.
@@ -93,28 +88,25 @@ impl<W: Write> Writer<W> {
         bytes: &[u8],
         len: u32,
     ) -> io::Result<()> {
-        let direction: u32 = if sent { 2 } else { 1 };
-        self.block_of(interface, unix_ns, bytes, len, |body| option(body, FLAGS, &direction.to_le_bytes()))
+        let direction = if sent { 2 } else { 1 };
+        self.packet_with(interface, unix_ns, bytes, len, EnhancedPacketOption::Flags(direction))
     }
 
-    fn block_of(
+    fn packet_with(
         &mut self,
-        interface: u32,
+        interface_id: u32,
         unix_ns: u64,
         bytes: &[u8],
         len: u32,
-        options: impl Fn(&mut Vec<u8>),
+        option: EnhancedPacketOption<'_>,
     ) -> io::Result<()> {
-        let mut body = interface.to_le_bytes().to_vec();
-        body.extend(((unix_ns >> 32) as u32).to_le_bytes());
-        body.extend((unix_ns as u32).to_le_bytes());
-        body.extend((bytes.len() as u32).to_le_bytes());
-        body.extend(len.max(bytes.len() as u32).to_le_bytes());
-        body.extend(bytes);
-        pad(&mut body);
-        options(&mut body);
-        end_options(&mut body);
-        self.block(PACKET, &body)
+        self.block(EnhancedPacketBlock {
+            interface_id,
+            timestamp: Duration::from_nanos(unix_ns),
+            original_len: len.max(bytes.len() as u32),
+            data: bytes.into(),
+            options: vec![option],
+        })
     }
 
     /// Ends the file with the statistics of its interface: frames, and records that found no room. A file without them
@@ -123,7 +115,8 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing fails.
     pub fn end(&mut self, frames: u64, missed: u64) -> io::Result<()> {
-        self.statistics(0, &[(RECEIVED, frames), (MISSED, missed)])
+        use InterfaceStatisticsOption::{IsbIfRecv, IsbOsDrop};
+        self.statistics(0, vec![IsbIfRecv(frames), IsbOsDrop(missed)])
     }
 
     /// Adds the statistics of an interface: its frames in the file.
@@ -131,39 +124,24 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing fails.
     pub fn end_of(&mut self, interface: u32, frames: u64) -> io::Result<()> {
-        self.statistics(interface, &[(RECEIVED, frames)])
+        self.statistics(interface, vec![InterfaceStatisticsOption::IsbIfRecv(frames)])
     }
 
-    fn statistics(&mut self, interface: u32, counts: &[(u16, u64)]) -> io::Result<()> {
-        // At no time.
-        let mut body = [&interface.to_le_bytes()[..], &[0; 8]].concat();
-        counts.iter().for_each(|(code, count)| option(&mut body, *code, &count.to_le_bytes()));
-        end_options(&mut body);
-        self.block(STATISTICS, &body)
+    /// Those of no time.
+    fn statistics(
+        &mut self,
+        interface_id: u32,
+        options: Vec<InterfaceStatisticsOption<'_>>,
+    ) -> io::Result<()> {
+        self.block(InterfaceStatisticsBlock { interface_id, timestamp: 0, options })
     }
 
-    fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
-        let length = (body.len() as u32 + 12).to_le_bytes();
-        let block = [&kind.to_le_bytes()[..], &length, body, &length].concat();
-        self.out.write_all(&block)?;
+    fn block<'a>(&mut self, block: impl PcapNgBlock<'a>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        block.into_block().write_to::<LittleEndian, _>(&mut bytes)?;
+        self.out.write_all(&bytes)?;
         self.out.flush()
     }
-}
-
-fn pad(body: &mut Vec<u8>) {
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
-fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
-    let value = &value[..value.len().min(OPTION)];
-    body.extend(code.to_le_bytes());
-    body.extend((value.len() as u16).to_le_bytes());
-    body.extend(value);
-    pad(body);
-}
-
-fn end_options(body: &mut Vec<u8>) {
-    body.extend([0; 4]);
 }
 
 #[cfg(test)]
@@ -191,10 +169,7 @@ mod tests {
         writer.packet(1, &[], 60, "").unwrap();
         writer.end(2, 1).unwrap();
         let blocks = blocks(&file);
-        assert_eq!(
-            blocks.iter().map(|b| b.0).collect::<Vec<_>>(),
-            [SECTION, INTERFACE, PACKET, PACKET, STATISTICS]
-        );
+        assert_eq!(blocks.iter().map(|b| b.0).collect::<Vec<_>>(), [0x0a0d_0d0a, 1, 6, 6, 5]);
         assert_eq!(blocks[4].1[12..24], [4, 0, 8, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
         let packet = &blocks[2].1;
         assert_eq!(packet[4..12], [4, 3, 2, 1, 8, 7, 6, 5]);
@@ -204,5 +179,15 @@ mod tests {
         assert_eq!(&packet[88..98], b"lost at p0");
         assert!(blocks[1].1.windows(2).any(|w| w == b"p0"));
         assert!(String::from_utf8_lossy(&blocks[1].1).contains("the time of the burst"));
+    }
+    #[test]
+    fn a_comment_is_as_long_as_its_length_can_say() {
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, "p0", 128).unwrap();
+        writer.packet(0, &[], 60, &("x".to_owned() + &"\u{e4}".repeat(40_000))).unwrap();
+        let packet = &blocks(&file)[2].1;
+        let length = u16::from_le_bytes(packet[22..24].try_into().unwrap());
+        assert_eq!(packet.len(), 20 + 4 + usize::from(length).next_multiple_of(4) + 4);
+        assert!(length > 0xfff0 && String::from_utf8(packet[24..][..length.into()].to_vec()).is_ok());
     }
 }
