@@ -1,9 +1,11 @@
 //! What is wrong with a configuration, shown where it stands: file, line, caret, rule, remedy.
 
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
+use std::ops::Range;
 
-/// Longest piece of a source line a diagnostic repeats, in characters.
-const SHOWN: usize = 120;
+/// Columns that a diagnostic takes; of a longer source line it shows the part around the value.
+const WIDTH: usize = 130;
 
 /// Bytes `start..end` of the configuration text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -50,8 +52,9 @@ pub struct Diagnostic {
     pub remedy: String,
     /// Findings it stands for: 1, but for the last, which tells how many are not shown.
     pub count: usize,
+    /// The source line, and which of its bytes are marked.
     excerpt: String,
-    marks: String,
+    marked: Range<usize>,
 }
 
 impl Diagnostic {
@@ -69,28 +72,23 @@ impl Diagnostic {
         let end = floor_boundary(text, span.end).max(start);
         let head = &text[..start];
         let line_start = head.rfind('\n').map_or(0, |i| i + 1);
-        let source = text[line_start..].split('\n').next().unwrap_or_default().trim_end_matches('\r');
-        let before = text[line_start..start].chars().count();
-        let inside = text[start..end].split('\n').next().unwrap_or_default();
-        let marked = inside.trim_end_matches('\r').chars().count().max(1);
-
-        // A window of a long line that starts a little before the value.
-        let skip = if before + marked > SHOWN { before.saturating_sub(SHOWN / 4) } else { 0 };
-        let excerpt: String = source.chars().skip(skip).take(SHOWN).map(visible).collect();
-        let marks = " ".repeat(before - skip) + &"^".repeat(marked.min(SHOWN));
+        let rest = text[start..].lines().next().unwrap_or_default();
+        let (marked, behind) = rest.split_at(rest.len().min(end - start));
+        let [before, marked, behind] =
+            [&text[line_start..start], marked, behind].map(|part| plain(part.to_owned()));
         let line = head.matches('\n').count() + 1;
         Self {
             severity,
             file: file.to_owned(),
             span,
             line,
-            column: before + 1,
+            column: before.chars().count() + 1,
             rule,
             message: plain(message),
             remedy: plain(remedy),
             count: 1,
-            excerpt,
-            marks,
+            marked: before.len()..before.len() + marked.len(),
+            excerpt: before + &marked + &behind,
         }
     }
 
@@ -100,14 +98,9 @@ impl Diagnostic {
     }
 }
 
-/// The same without what moves a cursor.
+/// The same without what moves a cursor: the text comes from outside and goes to a terminal.
 fn plain(text: String) -> String {
-    if text.contains(char::is_control) { text.chars().map(visible).collect() } else { text }
-}
-
-/// The text comes from outside and goes to a terminal: no tabs (they move the caret), no escapes.
-fn visible(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
+    if text.contains(char::is_control) { text.replace(char::is_control, " ") } else { text }
 }
 
 fn floor_boundary(text: &str, at: usize) -> usize {
@@ -120,15 +113,12 @@ fn floor_boundary(text: &str, at: usize) -> usize {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.is_error() { "error" } else { "warning" };
-        let line = self.line.to_string();
-        let pad = " ".repeat(line.len());
-        writeln!(f, "{kind}[{}]: {}", self.rule, self.message)?;
-        writeln!(f, "{pad}--> {}:{}:{}", self.file, self.line, self.column)?;
-        writeln!(f, "{pad} |")?;
-        writeln!(f, "{line} | {}", self.excerpt)?;
-        writeln!(f, "{pad} | {}", self.marks)?;
-        write!(f, "{pad} = help: {}", self.remedy)
+        let level = if self.is_error() { Level::ERROR } else { Level::WARNING };
+        let marked = AnnotationKind::Primary.span(self.marked.clone());
+        let source = Snippet::source(&self.excerpt).line_start(self.line).path(&self.file).annotation(marked);
+        let title = level.primary_title(&self.message).id(self.rule);
+        let report = [title.element(source).element(Level::HELP.message(&self.remedy))];
+        f.write_str(&Renderer::plain().term_width(WIDTH).render(&report))
     }
 }
 
@@ -153,8 +143,7 @@ mod tests {
         let text = "[switch]\nname = \"ä\"\nseed = -1\n";
         let start = text.find("-1").unwrap();
         let shown = at(text, start, start + 2).to_string();
-        let want =
-            "error[test.rule]: wrong\n --> a.toml:3:8\n  |\n3 | seed = -1\n  |        ^^\n  = help: right it";
+        let want = "error[test.rule]: wrong\n --> a.toml:3:8\n  |\n3 | seed = -1\n  |        ^^\n  |\n  = help: right it";
         assert_eq!(shown, want);
     }
 
