@@ -1,97 +1,27 @@
 //! A lab under lossless load is given orders, good ones and bad ones: it loses nothing.
 
+#[path = "support/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros)]
+mod support;
+
+#[path = "support/running.rs"]
+#[allow(dead_code)]
+mod running;
+
 use nix::sys::ptrace;
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
+use running::Lab;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-/// How long anything here may take on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(seen) = look() {
-            return seen;
-        }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A polling worker takes a whole core, so one lab runs at a time.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// A lab that does not outlive its test, however that ends.
-struct Lab {
-    child: Child,
-    _turn: MutexGuard<'static, ()>,
-    folder: TempDir,
-    said: Option<JoinHandle<String>>,
-}
+use std::process::Command;
+use support::program::weir;
+use support::{PATIENCE, run, tool, wait_for};
 
 impl Lab {
-    fn start(config: &str) -> Self {
-        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("lab.toml");
-        let socket = folder.path().join("lab.sock");
-        let mgmt = format!("\n[mgmt]\nlisten = \"off\"\nsocket = {:?}\n", socket.to_str().unwrap());
-        std::fs::write(&file, format!("{config}{mgmt}")).unwrap();
-        let mut child = Command::new(WEIR).arg("lab").arg(&file).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("management on ") {
-            assert_ne!(out.read_line(&mut said).unwrap(), 0, "{said}");
-        }
-        let rest = std::thread::spawn(move || {
-            let _ = out.read_to_string(&mut said);
-            said
-        });
-        let lab = Self { child, _turn: turn, folder, said: Some(rest) };
-        wait_for("frames", || (lab.counted("tx_packets") > 0).then_some(()));
-        lab
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("lab.sock")
-    }
-
-    /// The configuration with the ways in that cannot change.
-    fn write(&self, name: &str, config: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
-        let socket = self.socket();
-        let mgmt = format!("\n[mgmt]\nlisten = \"off\"\nsocket = {:?}\n", socket.to_str().unwrap());
-        std::fs::write(&path, format!("{config}{mgmt}")).unwrap();
-        path
-    }
-
-    fn weir(&self, args: &[&str]) -> Output {
-        Command::new(WEIR).args(args).arg("--socket").arg(self.socket()).output().unwrap()
-    }
-
-    /// Carries it out, or fails the test.
-    fn good(&self, args: &[&str]) -> String {
-        let out = self.weir(args);
-        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    }
-
-    fn counted(&self, column: &str) -> u64 {
-        let ports: Value = serde_json::from_str(&self.good(&["show", "ports", "-j"])).unwrap();
-        ports["ports"].as_array().unwrap().iter().filter_map(|port| port[column].as_u64()).sum()
-    }
-
     /// Status and body of a request as it is.
     fn ask(&self, head: &str, body: &[u8]) -> (u16, Value) {
         let answer = self.text(head, body);
@@ -102,7 +32,7 @@ impl Lab {
 
     /// The answer to a request as it is.
     fn text(&self, head: &str, body: &[u8]) -> String {
-        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         let mut answer = Vec::new();
@@ -124,19 +54,11 @@ impl Lab {
         row.map_or("none", |row| row["value"].as_str().unwrap()).to_owned()
     }
 
-    /// Ctrl-C; how it ended and all it said.
-    fn stop(mut self) -> (ExitStatus, String) {
-        Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
-        let status = wait_for("the lab to end", || self.child.try_wait().unwrap());
-        (status, self.said.take().unwrap().join().unwrap())
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        // If it has ended already there is nothing to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// Ctrl-C: it has lost nothing; all it said.
+    fn has_lost_nothing(self) -> String {
+        let ended = self.stop();
+        assert!(ended.status.success() && ended.stdout.contains("verdict: PASS"), "{ended:?}");
+        ended.stdout
     }
 }
 
@@ -159,7 +81,7 @@ fn config(size_mib: u64, more: &str, profile: &str, rate: &str) -> String {
 
 #[test]
 fn fifty_changes_under_load_lose_nothing() {
-    let lab = Lab::start(&config(8, "", "", "1G"));
+    let lab = Lab::of(&config(8, "", "", "1G"));
     let mut state = 12345u64;
     let mut below = |n: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -186,14 +108,13 @@ fn fifty_changes_under_load_lose_nothing() {
     }
     let told = || lab.good(&["show", "events"]).matches("reload       applied").count();
     wait_for("fifty events", || (told() == 50).then_some(()));
-    let (status, said) = lab.stop();
-    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+    let said = lab.has_lost_nothing();
     assert!(!said.contains("ingress.headroom_exhausted"), "{said}");
 }
 
 #[test]
 fn bad_orders_are_refused_with_the_place_of_the_fault_and_change_nothing() {
-    let lab = Lab::start(&config(8, "", "", "1G"));
+    let lab = Lab::of(&config(8, "", "", "1G"));
     const TOML: &str = "application/toml";
     let fault = |answer: &(u16, Value)| {
         let fault = &answer.1["faults"][0];
@@ -231,14 +152,13 @@ fn bad_orders_are_refused_with_the_place_of_the_fault_and_change_nothing() {
     }
     assert_eq!(lab.value("port.p0.rate"), "1G");
     let wrong = lab.write("wrong.toml", "x = [");
-    assert_eq!(lab.weir(&["apply", text(&wrong)]).status.code(), Some(2));
-    let (status, said) = lab.stop();
-    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+    assert_eq!(lab.weir(&["apply", text(&wrong)]).code(), Some(2));
+    lab.has_lost_nothing();
 }
 
 #[test]
 fn a_change_waits_to_be_confirmed_and_is_taken_back() {
-    let lab = Lab::start(&config(8, "", "", "1G"));
+    let lab = Lab::of(&config(8, "", "", "1G"));
     let slow = lab.write("slow.toml", &config(8, "", "", "700M"));
     let rate = || lab.value("port.p0.rate");
     assert!(lab.good(&["apply", text(&slow), "--dry-run"]).contains("port.p0.rate"));
@@ -249,13 +169,13 @@ fn a_change_waits_to_be_confirmed_and_is_taken_back() {
     // Somebody takes it back.
     lab.good(&["apply", text(&slow), "--confirm", "10m"]);
     assert_eq!(rate(), "700M");
-    assert_eq!(lab.weir(&["apply", text(&slow)]).status.code(), Some(2), "one order at a time");
+    assert_eq!(lab.weir(&["apply", text(&slow)]).code(), Some(2), "one order at a time");
     lab.good(&["apply", "--rollback"]);
     assert_eq!(rate(), "1G");
     // Somebody keeps it.
     lab.good(&["apply", text(&slow), "--confirm", "10m"]);
     lab.good(&["apply", "--confirm"]);
-    assert_eq!(lab.weir(&["apply", "--rollback"]).status.code(), Some(2));
+    assert_eq!(lab.weir(&["apply", "--rollback"]).code(), Some(2));
     assert_eq!(rate(), "700M");
     // PFC goes and comes back; so does a longer gap between two polls.
     let good = config(8, "", "", "1G");
@@ -266,14 +186,13 @@ fn a_change_waits_to_be_confirmed_and_is_taken_back() {
     }
     lab.good(&["apply", text(&slow)]);
     // SIGHUP: the file it was started with.
-    Command::new("kill").args(["-HUP", &lab.child.id().to_string()]).status().unwrap();
+    lab.program.signal(Signal::SIGHUP);
     wait_for("the first file", || (rate() == "1G").then_some(()));
     for phase in ["applied", "rolled_back", "confirmed"] {
         let told = || lab.good(&["show", "events"]).contains(&format!("reload       {phase}"));
         wait_for(phase, || told().then_some(()));
     }
-    let (status, said) = lab.stop();
-    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+    lab.has_lost_nothing();
 }
 
 /// Stops one thread of a program, as a machine does that has something better to do. It goes on when dropped.
@@ -302,18 +221,18 @@ impl Drop for Stalled {
 
 #[test]
 fn a_worker_that_stalls_leaves_the_switch_as_it_was_and_not_ready_until_it_says_so() {
-    let lab = Lab::start(&config(8, "", "", "1G"));
+    let lab = Lab::of(&config(8, "", "", "1G"));
     let slow = lab.write("slow.toml", &config(8, "", "", "700M"));
     let ready = || {
         let answer = lab.text("GET /readyz?verbose HTTP/1.0\r\nHost: localhost\r\n\r\n", b"");
         answer.contains("[+] configuration")
     };
     assert!(ready());
-    let stalled = Stalled::worker_of(lab.child.id());
+    let stalled = Stalled::worker_of(lab.program.id());
     let refused = |args: &[&str]| {
         let out = lab.weir(args);
-        assert_eq!(out.status.code(), Some(2));
-        String::from_utf8(out.stderr).unwrap()
+        assert_eq!(out.code(), Some(2));
+        out.stderr
     };
     let said = refused(&["apply", text(&slow)]);
     assert!(said.contains("503") && said.contains("worker 0 has not answered"), "{said}");
@@ -332,14 +251,11 @@ fn a_worker_that_stalls_leaves_the_switch_as_it_was_and_not_ready_until_it_says_
 
 /// A capture of a switch that runs, once more in virtual time: the same, and where it was changed that is found.
 fn replayed(lab: &Lab) {
-    let file = lab.folder.path().join("replay.pcapng");
+    let file = lab.path("replay.pcapng");
     lab.good(&["capture", "--port", "p1", "-w", text(&file), "--count", "100"]);
-    let replay = |file: &Path| {
-        let config = lab.folder.path().join("lab.toml");
-        Command::new(WEIR).args(["sim", "replay", text(file), "--config", text(&config)]).output().unwrap()
-    };
+    let replay = |file: &Path| weir(&["sim", "replay", text(file), "--config", text(&lab.path("lab.toml"))]);
     let same = replay(&file);
-    let said = String::from_utf8_lossy(&same.stdout).into_owned();
+    let said = &same.stdout;
     assert!(
         same.status.success() && said.contains("100 frames that came to p1") && said.contains("PASS"),
         "{said}"
@@ -350,19 +266,16 @@ fn replayed(lab: &Lab) {
     bytes[at..at + is.len()].copy_from_slice(is);
     std::fs::write(&file, &bytes).unwrap();
     let differs = replay(&file);
-    let said = String::from_utf8_lossy(&differs.stdout).into_owned();
-    assert_eq!(differs.status.code(), Some(1), "{said}");
+    let said = &differs.stdout;
+    assert_eq!(differs.code(), Some(1), "{said}");
     assert!(
         said.contains("frame 40: class: captured tc 3 pg 3 queue 6; replayed tc 3 pg 3 queue 3"),
         "{said}"
     );
     std::fs::write(&file, &bytes[..bytes.len() - 30]).unwrap();
     let short = replay(&file);
-    let said = String::from_utf8_lossy(&short.stderr).into_owned();
-    assert!(
-        short.status.code() == Some(2) && said.contains("replay.pcapng: cut short after frame 100"),
-        "{said}"
-    );
+    let said = &short.stderr;
+    assert!(short.code() == Some(2) && said.contains("replay.pcapng: cut short after frame 100"), "{said}");
 }
 
 #[test]
@@ -370,7 +283,7 @@ fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
     // Nothing is marked or paused, whatever the other ports send and however late a worker is: what is captured of one
     // port is all that matters to it.
     let quiet = "[[wred]]\nname = \"roce\"\nkmin = \"100MB\"\nkmax = \"100MB\"\npmax = \"100%\"\n";
-    let lab = Lab::start(&config(64, quiet, "", "1G").replace("60%", "10%"));
+    let lab = Lab::of(&config(64, quiet, "", "1G").replace("60%", "10%"));
     let trace = lab.good(&["trace", "--port", "p1", "--dscp", "26", "--count", "3", "-j"]);
     let events: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &str| events.iter().filter(|e| e["event"] == kind).collect::<Vec<_>>();
@@ -384,15 +297,15 @@ fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
     let none = lab.good(&["trace", "--port", "p1", "--udp-port", "59999", "--for", "300ms"]);
     assert!(none.contains("time is over: 0 frames"), "{none}");
 
-    let file = lab.folder.path().join("frames.pcapng");
+    let file = lab.path("frames.pcapng");
     lab.good(&["capture", "--port", "p1", "-w", text(&file), "--count", "100"]);
     let captured = std::fs::read(&file).unwrap();
     assert_eq!(captured[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
     let comments = String::from_utf8_lossy(&captured).matches("; admitted").count();
     assert_eq!(comments, 100);
     // Where the tool is installed it can read the file.
-    if let Ok(read) = Command::new("tcpdump").args(["-nn", "-r", text(&file)]).output() {
-        let said = String::from_utf8_lossy(&read.stdout);
+    if tool(&["tcpdump"]).is_some() {
+        let said = run(Command::new("tcpdump").args(["-nn", "-r", text(&file)]));
         assert_eq!(said.lines().filter(|line| line.contains("IP ")).count(), 100, "{said}");
     }
 
@@ -404,7 +317,7 @@ fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
         "POST /v1/watch HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    let mut first = UnixStream::connect(lab.socket()).unwrap();
+    let mut first = UnixStream::connect(&lab.socket).unwrap();
     first.write_all(head.as_bytes()).and_then(|()| first.write_all(body)).unwrap();
     let mut heard = [0; 12];
     first.read_exact(&mut heard).unwrap();
@@ -425,7 +338,6 @@ fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
     }
     let told = lab.good(&["explain", "--port", "p1", "--dscp", "26", "--to", "p0"]);
     assert!(told.contains("priority group 3 (lossless), queue 3 of p0"), "{told}");
-    assert_eq!(lab.weir(&["explain", "--port", "p9"]).status.code(), Some(2));
-    let (status, said) = lab.stop();
-    assert!(status.success() && said.contains("verdict: PASS"), "{status}\n{said}");
+    assert_eq!(lab.weir(&["explain", "--port", "p9"]).code(), Some(2));
+    lab.has_lost_nothing();
 }

@@ -1,6 +1,7 @@
 //! Who is let in over the Unix socket.
 
-use crate::support::{Lab, WEIR};
+use crate::running::Lab;
+use crate::support::program::WEIR;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

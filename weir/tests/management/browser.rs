@@ -1,6 +1,8 @@
 //! The page in headless Chromium: what it shows is what `/v1` says.
 
-use crate::support::{Lab, run, tool, wait_for};
+use crate::running::Lab;
+use crate::support::{run, tool, wait_for};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,13 +22,12 @@ pub fn chromium() -> Option<PathBuf> {
 fn dom(url: &str) -> Option<String> {
     let chromium = chromium()?;
     let profile = tempfile::tempdir().unwrap();
-    let output = run(Command::new(chromium)
+    let text = run(Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(["--window-size=1280,900", "--virtual-time-budget=4000", "--dump-dom", url]));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("<html"), "{url}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("<html"), "{url}: {text}");
     Some(text)
 }
 
@@ -121,8 +122,7 @@ const MEASURE: &str = "<script>addEventListener('load', () => {
 /// A report of a lab, and what is in it.
 fn saved_by(lab: &Lab) -> Value {
     let file = lab.path("report.html");
-    let out = lab.weir(&["report", "--out", file.to_str().unwrap()]);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    lab.good(&["report", "--out", file.to_str().unwrap()]);
     let html = std::fs::read_to_string(&file).unwrap();
     let data = html.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
     serde_json::from_str(data).unwrap()
@@ -187,15 +187,13 @@ fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
     wait_for("history", || {
         lab.json("/v1/history")["latency"].as_array().filter(|parts| !parts.is_empty()).map(|_| ())
     });
-    let out = lab.weir(&["report", "--out", file.to_str().unwrap()]);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    lab.good(&["report", "--out", file.to_str().unwrap()]);
     let html = std::fs::read_to_string(&file).unwrap();
     let data = html.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
     let mut saved: Value = serde_json::from_str(data).unwrap();
     // The switch has gone; its folder stays for the report.
     let Lab { program, folder: _folder, socket, _turn, .. } = lab;
-    program.signal("-INT");
-    program.ended();
+    program.stop(Signal::SIGINT);
     let Some(dom_of_file) = dom(&format!("file://{}", file.display())) else { return };
     all_equal(&saved["snapshot"], &dom_of_file);
 

@@ -1,6 +1,8 @@
 //! `weir inc controller` between hosts that speak over TCP and switches that only answer over HTTP.
 
-use crate::support::{PATIENCE, Program, WEIR, wait_for};
+use crate::support::program::{Running, WEIR, weir};
+use crate::support::{PATIENCE, wait_for};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -65,13 +67,16 @@ fn answer(mut stream: &TcpStream, state: &Mutex<State>) {
             line => head.push(line.to_owned()),
         }
     }
-    let length =
-        head.iter().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok()).unwrap_or(0);
+    let of = |name: &str| {
+        let mut headers = head.iter().filter_map(|line| line.split_once(": "));
+        headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    };
+    let length = of("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     lines.read_exact(&mut body).unwrap();
     let mut state = state.lock().unwrap();
     let request: Vec<&str> = head[0].split(' ').collect();
-    let allowed = head.contains(&"Authorization: Bearer admin".to_owned());
+    let allowed = of("authorization") == Some("Bearer admin");
     let (status, said) = match (request[0], request[1]) {
         _ if !allowed => ("401 Unauthorized", json!({ "detail": "present the token" })),
         ("GET", "/v1/inc/jobs") => {
@@ -136,16 +141,16 @@ impl Place {
     }
 
     /// A controller and where it listens.
-    fn controller(&self, listen: &str) -> (Program, String) {
+    fn controller(&self, listen: &str) -> (Running, String) {
         self.controller_with(listen, &[])
     }
 
-    fn controller_with(&self, listen: &str, more: &[&str]) -> (Program, String) {
+    fn controller_with(&self, listen: &str, more: &[&str]) -> (Running, String) {
         let mut command = Command::new(WEIR);
         command.args(["inc", "controller", &self.path("fabric.toml"), "--listen", listen]).args(more);
         command.args(["--token-file", &self.path("token"), "--state", &self.path("state.json")]);
-        let program = Program::start(&mut command);
-        let said = program.says("controller ");
+        let mut program = Running::start(&mut command);
+        let said = program.line("controller ");
         let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
         (program, address)
     }
@@ -203,8 +208,7 @@ fn jobs_outlive_their_controller_and_end_when_all_have_left() {
     assert_eq!(ranks, [0, 1, 2, 3], "{seats:?}");
     assert_eq!(seats[0]["seat"]["tree"], json!([[0, 1], [2, 3]]));
     assert!(place.switches.iter().all(|switch| switch.jobs() == [1]));
-    controller.signal("-KILL");
-    controller.ended();
+    controller.stop(Signal::SIGKILL);
     // The same address, as hosts know it.
     let (_controller, address) = place.controller(&address);
     let mut hosts: Vec<Host> = (0..4).map(|_| Host::connect(&address)).collect();
@@ -331,15 +335,18 @@ fn what_is_wrong_is_said_at_once() {
         secret(Path::new(&place.path("wrong.token")), token);
         let args =
             ["inc", "controller", &place.path("wrong.toml"), "--token-file", &place.path("wrong.token")];
-        let output = Command::new(WEIR).args(args).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(what) && !output.status.success(), "{said}\n--- should say: {what}");
+        let ended = weir(&args);
+        assert!(
+            ended.stderr.contains(what) && !ended.status.success(),
+            "{}\n--- should say: {what}",
+            ended.stderr
+        );
     };
     says(&fabric, "\n", "write a token into it");
     std::fs::write(place.path("open.token"), "x").unwrap();
     std::fs::set_permissions(place.path("open.token"), Permissions::from_mode(0o644)).unwrap();
     let open = ["inc", "controller", &place.path("fabric.toml"), "--token-file", &place.path("open.token")];
-    let said = String::from_utf8(Command::new(WEIR).args(open).output().unwrap().stderr).unwrap();
+    let said = weir(&open).stderr;
     assert!(said.contains("others may read it (mode 644): chmod 600"), "{said}");
     says(&fabric.replace("name = \"spine\"", "name = \"leaf0\""), "x", "`leaf0` is there twice");
     says(&fabric.replacen("switch = \"leaf1\"", "switch = \"leaf9\"", 1), "x", "there is no switch `leaf9`");
@@ -368,8 +375,8 @@ fn hosts_of_inccl_are_seated() {
         fabric = fabric.replace(&ip, &format!("{ip}mac = \"02:00:00:00:00:0{host}\"\n"));
     }
     std::fs::write(place.path("fabric.toml"), fabric).unwrap();
-    let (controller, _) = place.controller_with("127.0.0.1:0", &["--inccl", "127.0.0.1:0"]);
-    let said = controller.says("INCCL ");
+    let (mut controller, _) = place.controller_with("127.0.0.1:0", &["--inccl", "127.0.0.1:0"]);
+    let said = controller.line("INCCL ");
     let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
     let mut first = TcpStream::connect(address).unwrap();
     first.set_read_timeout(Some(PATIENCE)).unwrap();

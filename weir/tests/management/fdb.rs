@@ -1,6 +1,6 @@
 //! The forwarding table of a running lab, entry by entry.
 
-use crate::support::Lab;
+use crate::running::Lab;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -14,11 +14,7 @@ fn mac(n: usize) -> String {
 fn eight_thousand_entries_are_shown_while_the_lab_forwards() {
     let entry = |n| format!("\n[[fdb.static]]\nmac = \"{}\"\nport = \"p{}\"\n", mac(n), n % 4);
     let lab = Lab::start_with(&(0..STATIC).map(entry).collect::<String>());
-    let show = |more: &[&str]| {
-        let out = lab.weir(&[&["show", "fdb"], more].concat());
-        assert!(out.status.success(), "{more:?}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    };
+    let show = |more: &[&str]| lab.good(&[&["show", "fdb"], more].concat());
     let document =
         |more: &[&str]| -> Value { serde_json::from_str(&show(&[more, &["-j"]].concat())).unwrap() };
     let received = || lab.json("/v1/switch")["switch"][0]["received"].as_u64().unwrap();
@@ -48,9 +44,9 @@ fn eight_thousand_entries_are_shown_while_the_lab_forwards() {
     assert!(port["fdb"].as_array().unwrap().iter().all(|row| row["port"] == "p2"));
     assert!(port["fdb"].as_array().unwrap().len() >= STATIC / 4);
     for wrong in [&["--mac", "x"][..], &["--vlan", "4096"], &["--port", "p9"]] {
-        assert_eq!(lab.weir(&[&["show", "fdb"], wrong].concat()).status.code(), Some(2), "{wrong:?}");
+        assert_eq!(lab.weir(&[&["show", "fdb"], wrong].concat()).code(), Some(2), "{wrong:?}");
     }
-    assert_eq!(lab.weir(&["show", "ports", "--mac", &mac(1)]).status.code(), Some(2));
+    assert_eq!(lab.weir(&["show", "ports", "--mac", &mac(1)]).code(), Some(2));
 
     // It was read between two turns, not instead of them.
     assert!(received() > before);

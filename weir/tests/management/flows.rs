@@ -1,6 +1,7 @@
 //! Flows of a running lab at a collector: the figures are those of `weir show flows`.
 
-use crate::support::{Lab, wait_for};
+use crate::running::Lab;
+use crate::support::{run, tool, wait_for};
 use collector::Collector;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,9 +20,8 @@ fn number(value: &Value) -> u64 {
 
 /// Frames that were marked, by source and queue pair, as the switch shows them; and all of them.
 fn shown(lab: &Lab) -> (BTreeMap<String, u64>, u64) {
-    let out = lab.weir(&["show", "flows", "--cause", "mark", "--json"]);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let shown: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let shown: Value =
+        serde_json::from_str(&lab.good(&["show", "flows", "--cause", "mark", "--json"])).unwrap();
     let flows = shown["flows"].as_array().unwrap().iter();
     let flows = flows.map(|row| {
         let (src, qp) = (row["src"].as_str().unwrap(), number(&row["qp"]));
@@ -69,9 +69,7 @@ fn dissected(datagrams: &[Vec<u8>]) -> BTreeMap<String, u64> {
     std::fs::write(&path, file).unwrap();
     let mut tshark = Command::new("tshark");
     tshark.args(["-V", "-d", &format!("udp.port=={PORT},cflow"), "-r"]).arg(&path);
-    let output = tshark.output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = run(&mut tshark);
     assert!(!text.contains("Malformed") && text.contains("weirMarkedPacketDeltaCount"), "{text}");
     let (mut flows, mut port, mut src, mut qp) = (BTreeMap::<String, u64>::new(), 0, "", 0);
     for line in text.lines().map(str::trim) {
@@ -109,8 +107,7 @@ fn a_collector_is_told_the_flows_of_a_running_lab() {
     let apply = |config: &str| {
         let path = lab.path("next.toml");
         std::fs::write(&path, config).unwrap();
-        let out = lab.weir(&["apply", path.to_str().unwrap()]);
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        lab.good(&["apply", path.to_str().unwrap()]);
     };
     assert_eq!(shown(&lab).1, 0);
     apply(&format!("{quiet}{export}"));
@@ -132,7 +129,7 @@ fn a_collector_is_told_the_flows_of_a_running_lab() {
     assert!(!flows.is_empty() && collector.lost == 0, "{flows:?}");
     let told = &lab.json("/v1/flows")["export"];
     assert_eq!((&told["failed_messages"], &told["error"]), (&Value::from(0), &Value::Null), "{told}");
-    let text = String::from_utf8(lab.weir(&["show", "flows"]).stdout).unwrap();
+    let text = lab.good(&["show", "flows"]);
     assert!(text.contains(&format!("export to {}", socket.local_addr().unwrap())), "{text}");
     assert!(lab.get("/metrics").contains("weir_flow_export_records_total{"));
 
@@ -143,7 +140,7 @@ fn a_collector_is_told_the_flows_of_a_running_lab() {
     std::thread::sleep(Duration::from_millis(100));
     lab.stop();
 
-    if Command::new("tshark").arg("--version").output().is_err() {
+    if tool(&["tshark"]).is_none() {
         eprintln!("skipped: tshark is not installed, which would read the same (scripts/need test)");
         return;
     }

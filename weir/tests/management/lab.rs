@@ -1,15 +1,11 @@
 //! A lab is looked at from all sides while it runs, and flooded with bad requests: it does not mind.
 
-use crate::support::{Lab, ask, get};
+use crate::running::{Lab, ask, get};
 
 #[test]
 fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     let lab = Lab::start();
-    let show = |what: &str, more: &[&str]| {
-        let out = lab.weir(&[&["show", what], more].concat());
-        assert!(out.status.success(), "{what}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    };
+    let show = |what: &str, more: &[&str]| lab.good(&[&["show", what], more].concat());
     for (what, head) in [
         ("switch", "Lossless drops"),
         ("ports", "RX_OK"),
@@ -31,7 +27,7 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     show("events", &[]);
     assert!(show("queues", &["--port", "p0", "--all"]).lines().skip(2).all(|line| line.starts_with("p0 ")));
     let nowhere = lab.weir(&["show", "queues", "--port", "p9"]);
-    assert_eq!(nowhere.status.code(), Some(2));
+    assert_eq!(nowhere.code(), Some(2));
 
     let hgrm = show("latency", &["--hgrm"]);
     assert!(hgrm.contains("1/(1-Percentile)") && hgrm.contains("#[Max "), "{hgrm}");
@@ -44,7 +40,7 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     }
     the_parts_of_latency_add_up(&lab);
     the_lines_of_a_group_are_on_one_base(&lab);
-    assert_eq!(lab.weir(&["show", "ports", "--hgrm"]).status.code(), Some(2));
+    assert_eq!(lab.weir(&["show", "ports", "--hgrm"]).code(), Some(2));
 
     flood(&lab.address);
     let metrics = lab.get("/metrics");
@@ -55,7 +51,8 @@ fn a_lab_is_looked_at_and_a_flood_of_bad_requests_changes_nothing() {
     }
     assert!(metrics.contains("weir_conservation_error_packets 0"), "{metrics}");
 
-    let (_, socket) = lab.stop();
+    let socket = lab.socket.clone();
+    lab.stop();
     assert!(!socket.exists(), "the socket goes with the switch");
 }
 

@@ -3,6 +3,14 @@
 //! A test that needs root, hugepages or a tool that is not there prints why it is skipped.
 #![forbid(unsafe_code)]
 
+#[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros)]
+mod support;
+
+#[path = "../support/running.rs"]
+#[allow(dead_code)]
+mod running;
+
 mod access;
 mod browser;
 mod controller;
@@ -13,5 +21,4 @@ mod pauses;
 mod pictures;
 mod service;
 mod sonic;
-mod support;
 mod tools;

@@ -1,6 +1,9 @@
 //! A peer pauses a queue of a running switch: how long its frames waited for that is told, part by part.
 
-use crate::support::{Program, WEIR, get, turn, wait_for};
+use crate::running::get;
+use crate::support::program::{Running, WEIR, turn};
+use crate::support::wait_for;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -55,8 +58,8 @@ fn frames_a_peer_has_paused_say_for_how_long() {
         file("weir.sock").display(),
     );
     std::fs::write(file("switch.toml"), config).unwrap();
-    let switch = Program::start(Command::new(WEIR).arg("run").arg(file("switch.toml")));
-    let said = switch.says("management on ");
+    let mut switch = Running::start(Command::new(WEIR).arg("run").arg(file("switch.toml")));
+    let said = switch.line("management on ");
     let address = said.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     let row = || -> Value {
         let answer = get(&address, "/v1/latency?port=b");
@@ -72,7 +75,6 @@ fn frames_a_peer_has_paused_say_for_how_long() {
     let pfc = get(&address, "/metrics");
     assert!(pfc.contains("weir_pause_seconds_count{port=\"b\",priority=\"3\"} 100"), "{pfc}");
     assert!(get(&address, "/v1/latency.hgrm?part=pause&port=b").contains("Total count    =          100]"));
-    switch.signal("-INT");
-    let (status, said) = switch.ended();
-    assert!(status.success(), "{said}");
+    let ended = switch.stop(Signal::SIGINT);
+    assert!(ended.status.success(), "{ended:?}");
 }

@@ -1,6 +1,8 @@
 //! A service manager hears when the switch forwards, that it goes on, and that it ends; logs are lines of JSON.
 
-use crate::support::{PATIENCE, Program, WEIR, run, turn};
+use crate::support::PATIENCE;
+use crate::support::program::{Running, WEIR, turn, weir};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
@@ -36,7 +38,7 @@ fn a_service_manager_is_kept_informed() {
         let n = socket.recv(&mut message).expect("a message in time");
         String::from_utf8_lossy(&message[..n]).into_owned()
     };
-    let switch = Program::start(
+    let switch = Running::start(
         Command::new(WEIR).arg("run").arg(&config).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "300000"),
     );
     let first = heard();
@@ -48,20 +50,17 @@ fn a_service_manager_is_kept_informed() {
             "{fed}"
         );
     }
-    switch.signal("-TERM");
+    switch.signal(Signal::SIGTERM);
     let last = std::iter::repeat_with(heard).find(|message| message.starts_with("STOPPING=1"));
     assert!(last.is_some());
-    let (status, said) = switch.ended();
-    assert!(status.success(), "{said}");
+    let ended = switch.ended();
+    assert!(ended.status.success(), "{ended:?}");
 }
 
 #[test]
 fn a_log_on_request_is_one_object_per_line() {
     let _turn = turn();
-    let short = |more: &[&str]| {
-        let out = run(Command::new(WEIR).args(["lab", "--for", "1s"]).args(more));
-        String::from_utf8(out.stderr).unwrap()
-    };
+    let short = |more: &[&str]| weir(&[&["lab", "--for", "1s"], more].concat()).stderr;
     let log = short(&["--log", "json"]);
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!(

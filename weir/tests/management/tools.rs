@@ -1,6 +1,9 @@
 //! DPDK's own tools on a running switch: the telemetry socket, and secondary processes that attach to it.
 
-use crate::support::{Lab, Program, WEIR, run, tool, turn, wait_for};
+use crate::running::Lab;
+use crate::support::program::{Running, WEIR, turn};
+use crate::support::{tool, wait_for};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -86,9 +89,10 @@ impl Hugepages {
             return Err(format!("{WANTED} hugepages of 2 MiB are not to be had here: {got} of {wanted}"));
         }
         let folder = tempfile::tempdir().unwrap();
-        let mounted = run(Command::new("mount").args(["-t", "hugetlbfs", "weir-test"]).arg(folder.path()));
+        let mut mount = Command::new("mount");
+        let mounted = Running::start(mount.args(["-t", "hugetlbfs", "weir-test"]).arg(folder.path())).ended();
         if !mounted.status.success() {
-            return Err(String::from_utf8_lossy(&mounted.stderr).trim().to_owned());
+            return Err(mounted.stderr.trim().to_owned());
         }
         kept.folder = Some(folder);
         Ok(kept)
@@ -155,13 +159,13 @@ fn secondary_processes_attach_to_a_switch_on_hugepages() {
         ),
     )
     .unwrap();
-    let switch = Program::start(Command::new(WEIR).arg("run").arg(&config));
+    let mut switch = Running::start(Command::new(WEIR).arg("run").arg(&config));
     switch.says("switch ");
     let attached = |tool: &Path, args: &[&str]| {
-        let output = run(Command::new(tool).arg(format!("--file-prefix={prefix}")).args(args));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{}: {said}", output.status);
-        String::from_utf8_lossy(&output.stdout).into_owned() + &said
+        let mut command = Command::new(tool);
+        let ended = Running::start(command.arg(format!("--file-prefix={prefix}")).args(args)).ended();
+        assert!(ended.status.success(), "{ended:?}");
+        ended.stdout + &ended.stderr
     };
     let told = attached(&proc_info, &["--no-pci", "--", "--xstats"]);
     assert!(told.contains("NIC extended statistics for port 1"), "{told}");
@@ -171,31 +175,31 @@ fn secondary_processes_attach_to_a_switch_on_hugepages() {
     assert!(listed.contains("net_null0") && listed.contains("net_null1"), "{listed}");
 
     // The switch ends first: at the end of a capture DPDK 22.11 frees what a polling worker may still be using.
-    let capture = Program::start(
+    let capture = Running::start(
         Command::new(&dumpcap)
             .arg(format!("--file-prefix={prefix}"))
             .args(["-q", "-i", "net_null1", "-w"])
-            .arg(&out)
-            .stderr(Stdio::null()),
+            .arg(&out),
     );
     wait_for("captured frames", || (packets(&out).0 >= 50).then_some(()));
     assert_eq!(packets(&out).1, 64);
-    switch.signal("-INT");
-    let (status, said) = switch.ended();
-    assert!(status.success() && said.contains("error 0"), "{status}: {said}");
+    let ended = switch.stop(Signal::SIGINT);
+    assert!(ended.status.success() && ended.stdout.contains("error 0"), "{ended:?}");
     drop(capture);
 
     // Unless it is asked for nobody captures that way, and whoever tries ends himself alone.
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, text.replace("dumpcap = true\n", "")).unwrap();
-    let switch = Program::start(Command::new(WEIR).arg("run").arg(&config));
+    let mut switch = Running::start(Command::new(WEIR).arg("run").arg(&config));
     switch.says("switch ");
-    let refused = run(Command::new(&dumpcap)
-        .arg(format!("--file-prefix={prefix}"))
-        .args(["-q", "-c", "1", "-i", "net_null1", "-w"])
-        .arg(&out));
+    let refused = Running::start(
+        Command::new(&dumpcap)
+            .arg(format!("--file-prefix={prefix}"))
+            .args(["-q", "-c", "1", "-i", "net_null1", "-w"])
+            .arg(&out),
+    )
+    .ended();
     assert!(!refused.status.success(), "{refused:?}");
-    switch.signal("-INT");
-    let (status, said) = switch.ended();
-    assert!(status.success() && said.contains("error 0"), "{status}: {said}");
+    let ended = switch.stop(Signal::SIGINT);
+    assert!(ended.status.success() && ended.stdout.contains("error 0"), "{ended:?}");
 }

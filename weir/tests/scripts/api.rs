@@ -1,13 +1,13 @@
 //! The management API as others use it: its OpenAPI document is one, a client that was generated from it works with a running
 //! switch, and schemathesis finds nothing. `make test-api` gets the programs from PyPI.
 
-use crate::{WEIR, has, repository, said};
+use crate::running::ask;
+use crate::support::program::{Running, WEIR, floating};
+use crate::{has, repository, said};
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
 const TOKENS: [(&str, &str); 3] = [
@@ -23,32 +23,23 @@ const CONFIG: &str = "[switch]\nname = \"api\"\n[qos]\npreset = \"roce-lossless\
     [[port]]\nname = \"inc0\"\ndevice = \"inc\"\n\
     inc = { mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\", quota = \"1MiB\" }\n";
 
-/// A running switch, killed on drop.
+/// A running switch.
 struct Switch {
-    child: Child,
+    _program: Running,
     url: String,
     config: PathBuf,
     folder: TempDir,
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        // If it has ended already there is nothing to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Switch {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let cores = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
         let prefix = format!("--file-prefix=weir-api-{}", std::process::id());
         let mut text = format!(
             "[eal]\nargs = [\"--no-huge\", \"--no-pci\", \"--no-telemetry\", \"-m\", \"256\", {prefix:?}, \
-             \"--lcores=0@({cores}),1@({cores})\"]\n{CONFIG}[mgmt]\nlisten = \"127.0.0.1:0\"\nsocket = {:?}\n",
+             {:?}]\n{CONFIG}[mgmt]\nlisten = \"127.0.0.1:0\"\nsocket = {:?}\n",
+            floating(),
             path("s.sock")
         );
         for (key, token) in TOKENS {
@@ -58,28 +49,18 @@ impl Switch {
         }
         let config = path("switch.toml");
         std::fs::write(&config, text).unwrap();
-        let mut child =
-            Command::new(WEIR).arg("run").arg(&config).stdout(Stdio::piped()).spawn().expect("it is built");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let url = lines.find_map(|line| {
-            let (_, rest) = line.split_once("management on ")?;
-            Some(rest.split(' ').next().unwrap_or("").to_owned())
-        });
-        // What else it says is read, so that it can go on saying it.
-        std::thread::spawn(move || lines.for_each(drop));
-        let Some(url) = url else { panic!("it did not say where it can be asked") };
-        Self { child, url, config, folder }
+        let mut program = Running::start(Command::new(WEIR).arg("run").arg(&config));
+        let said = program.line("management on ");
+        let url = said.split(' ').find(|word| word.starts_with("http://")).unwrap().to_owned();
+        Self { _program: program, url, config, folder }
     }
 
     fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(self.url.trim_start_matches("http://")).unwrap();
         let head = format!(
             "GET {path} HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
             TOKENS[2].1
         );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let answer = ask(self.url.trim_start_matches("http://"), head.as_bytes());
         answer.split_once("\r\n\r\n").expect("a head").1.to_owned()
     }
 }

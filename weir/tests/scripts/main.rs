@@ -6,36 +6,28 @@ mod install;
 mod need;
 mod unit;
 
+#[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, unused_macros)]
+mod support;
+
+#[path = "../support/running.rs"]
+#[allow(dead_code)]
+mod running;
+
 use std::path::Path;
-use std::process::Command;
+use support::program::WEIR;
+use support::run as said;
 
 /// The folder of the repository.
 fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
 /// Says why the test ends here if a program is not there.
 fn has(program: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
-    if !there {
-        eprintln!("skipped: {program} is not installed");
+    let there = support::tools(&[program]);
+    if let Err(why) = &there {
+        eprintln!("skipped: {why}");
     }
-    there
-}
-
-/// What a command that ends well says.
-fn said(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}{}{}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-    text(&output.stdout)
+    there.is_ok()
 }

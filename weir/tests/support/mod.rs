@@ -10,6 +10,7 @@ pub mod namespace;
 pub mod program;
 pub mod wire;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -45,16 +46,19 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Where the first of these tools is that is installed.
+pub fn tool(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(["/usr/sbin".into()]).collect();
+    names.iter().flat_map(|name| folders.iter().map(move |dir| dir.join(name))).find(|path| path.is_file())
+}
+
 /// The tools are installed.
 pub fn tools(names: &[&str]) -> Result<(), String> {
-    for name in names {
-        let found = std::env::var_os("PATH")
-            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
-        if !found && !std::path::Path::new("/usr/sbin").join(name).is_file() {
-            return Err(format!("{name} is not installed"));
-        }
+    match names.iter().find(|name| tool(&[name]).is_none()) {
+        Some(name) => Err(format!("{name} is not installed")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Runs a tool to its end.

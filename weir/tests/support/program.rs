@@ -154,9 +154,24 @@ impl Running {
         });
     }
 
+    /// The first line of its output that begins with these words, once it has said that.
+    pub fn line(&mut self, words: &str) -> String {
+        self.says(words);
+        wait_for(words, || {
+            let said = self.stdout();
+            let whole = said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+            whole.map(str::to_owned).find(|line| line.starts_with(words))
+        })
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).expect("our child");
+        kill(Pid::from_raw(self.id() as i32), signal).expect("our child");
     }
 
     /// Waits until it ends by itself.
@@ -256,9 +271,7 @@ impl Switch {
 
     /// Where it may be asked.
     pub fn socket(&mut self) -> String {
-        let said = self.program.stdout();
-        let line = said.lines().find_map(|line| line.strip_prefix("management on ")).expect("a socket");
-        line.rsplit(' ').next().expect("a path").to_owned()
+        self.program.line("management on ").rsplit(' ').next().expect("a path").to_owned()
     }
 
     /// Waits until it ends by itself, or has obeyed a signal sent before.
