@@ -83,12 +83,12 @@ function rule(draw, x1, y1, x2, y2, colour) {
   draw.stroke();
 }
 
-// As many letters as fit.
-function fit(draw, text, width) {
-  if (draw.measureText(text).width <= width) return text;
+// As many letters as fit; of a name those at its end, which tell it from others.
+function fit(draw, text, width, isName) {
+  const cut = (n) => (n === text.length ? text : isName ? "…" + text.slice(-n) : text.slice(0, n) + "…");
   let n = text.length;
-  while (n > 1 && draw.measureText(text.slice(0, n) + "…").width > width) n--;
-  return text.slice(0, n) + "…";
+  while (n > 1 && draw.measureText(cut(n)).width > width) n--;
+  return cut(n);
 }
 
 function matrixPanel(snapshot) {
@@ -102,8 +102,8 @@ function matrixPanel(snapshot) {
   const w = (width - left) / names.length, h = (height - top) / names.length;
   names.forEach((from, y) => {
     if (labels) {
-      say(draw, fit(draw, from, left - 6), left - 5, top + (y + 0.5) * h, "right", COLOUR.quiet);
-      say(draw, fit(draw, from, w - 2), left + (y + 0.5) * w, top / 2, "center", COLOUR.quiet);
+      say(draw, fit(draw, from, left - 6, true), left - 5, top + (y + 0.5) * h, "right", COLOUR.quiet);
+      say(draw, fit(draw, from, w - 2, true), left + (y + 0.5) * w, top / 2, "center", COLOUR.quiet);
     }
     names.forEach((to, x) => {
       draw.fillStyle = x === y ? COLOUR.white : COLOUR.paper;
@@ -176,7 +176,7 @@ function bufferPanel(snapshot) {
   groups.slice(0, room).forEach((g, i) => {
     const y = first + i * step, at = (v) => left + (width - left - right) * Number(v) / scale;
     const line = g.xoff_bytes === null ? null : Math.max(Number(g.xoff_bytes), 0);
-    say(draw, fit(draw, g.port + " / " + g.pg, left - 4), 0, y + 6);
+    say(draw, fit(draw, g.port + " / " + g.pg, left - 4, true), 0, y + 6);
     draw.fillStyle = COLOUR.paper;
     draw.fillRect(left, y + 1, width - left - right, 10);
     draw.fillStyle = COLOUR.blue;
@@ -304,7 +304,7 @@ function drawUnseen(draw, state, x, left, top, bottom) {
 }
 
 // Room for names before, and for numbers behind, the pauses.
-const pauseEdges = (width) => (width < 480 ? [46, 92] : [58, 168]);
+const pauseEdges = (width) => (width < 480 ? [64, 74] : [58, 168]);
 
 const CAUSES = [["queue", COLOUR.red, "queue full"], ["paused_queue", COLOUR.orange, "queue paused itself"], ["receive_ring", COLOUR.pink, "receive ring full"]];
 const causeColour = (cause) => (CAUSES.find(([word]) => cause && word === cause[0]) || CAUSES[0])[1];
@@ -352,7 +352,7 @@ function pausePanel(state, snapshot, cursor) {
       draw.strokeRect(from, y + 2, Math.max(3, to - from), step - 4);
       draw.lineWidth = 1;
     }
-    say(draw, fit(draw, l.port + " / " + l.priority, left - 6), left - 6, y + step / 2, "right");
+    say(draw, fit(draw, l.port + " / " + l.priority, left - 6, true), left - 6, y + step / 2, "right");
     const tx = l.tx_paused && i >= 0 ? l.tx_paused[i] : 0, rx = l.rx_paused && i >= 0 ? l.rx_paused[i] : 0;
     const cause = l.cause && i >= 0 ? l.cause[i] : null;
     const by = cause && cause.length > 1 ? " for " + cause[1] + "/" + cause[2] : cause ? " receive ring" : "";

@@ -4,7 +4,7 @@
 //! `page/saved.json.gz` is what `weir report` saved of a lab. After a change that is meant to be seen, `WEIR_BLESS=1` writes the small
 //! pictures anew, and `WEIR_PAGE=FOLDER` keeps the large ones to be looked at.
 
-use crate::browser::chromium;
+use crate::browser::{chromium, in_window};
 use crate::support::run;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -85,8 +85,9 @@ impl Small {
 }
 
 /// The page in a window of this size.
-fn picture(chromium: &Path, html: &str, (width, height): (u32, u32), place: &Path) -> Small {
+fn picture(chromium: &Path, html: &str, size: (u32, u32), place: &Path) -> Small {
     let (page, png) = (place.join("page.html"), place.join("page.png"));
+    let (html, (width, height)) = in_window(html, size);
     std::fs::write(&page, html).unwrap();
     run(Command::new(chromium)
         .env("TZ", "UTC")
@@ -119,7 +120,8 @@ fn the_page_looks_as_it_was_looked_at() {
     let style = "<style>* { font-family: \"DejaVu Sans\", sans-serif !important; }</style></head>";
     let html = report(&page).replace("</head>", style);
     let place = tempfile::tempdir().unwrap();
-    for (name, size) in [("wide", (1280, 900)), ("narrow", (500, 900))] {
+    // That of a telephone is as long as it takes to see every panel.
+    for (name, size) in [("wide", (1280, 900)), ("narrow", (500, 900)), ("phone", (390, 3300))] {
         let blessed = folder().join(format!("{name}.png"));
         let seen = Small::of(&picture(&chromium, &html, size, place.path()));
         if let Some(kept) = std::env::var_os("WEIR_PAGE") {
