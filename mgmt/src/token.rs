@@ -1,5 +1,6 @@
 //! What a client presents to be let in, and files that nobody else may read.
 
+use hyper::header::{HeaderValue, InvalidHeaderValue};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -30,6 +31,13 @@ impl Token {
             return Err(format!("{}: {need}", path.display()));
         }
         Ok(Self::new(token))
+    }
+
+    /// As it is presented: a header that is not shown either.
+    pub(crate) fn bearer(&self) -> Result<HeaderValue, InvalidHeaderValue> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0))?;
+        value.set_sensitive(true);
+        Ok(value)
     }
 
     /// What was presented is it. Takes a time that does not tell how much is right.

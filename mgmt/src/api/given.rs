@@ -7,6 +7,7 @@ use crate::snapshot::SwitchInfo;
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};
 use bytes::Bytes;
+use percent_encoding::percent_decode_str;
 
 /// A request that fits its endpoint.
 #[derive(Debug)]
@@ -112,6 +113,8 @@ fn values(
     }
     for part in query.unwrap_or("").split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        // As in a form a plus sign is a space, here and not in a path.
+        let decode = |text: &str| decode(&text.replace('+', " "));
         let (Some(name), Some(value)) = (decode(name), decode(value)) else { return Err(malformed(part)) };
         let mut known = endpoint.parameters.iter().filter(in_query);
         let Some(known) = known.find(|known| known.name == name) else {
@@ -179,17 +182,7 @@ fn check(known: &Parameter, value: String, info: &SwitchInfo) -> Result<String, 
 
 /// Percent-decoding; `None` if it is malformed.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |b: Option<u8>| (b? as char).to_digit(16);
-                (digit(rest.next())? * 16 + digit(rest.next())?) as u8
-            }
-            b'+' => b' ',
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    let whole = text.split('%').skip(1).all(|rest| rest.as_bytes().get(..2).is_some_and(is_hex));
+    whole.then(|| percent_decode_str(text).decode_utf8().ok())?.map(Into::into)
 }

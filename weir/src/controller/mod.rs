@@ -27,7 +27,7 @@ use store::Store;
 use switches::Orders;
 use weir_inc::controller::desk::{Action, Desk, Event};
 use weir_inc::controller::topology::Topology;
-use weir_mgmt::token::private_word;
+use weir_mgmt::token::{Token, private_word};
 
 /// Time between two looks at what time has brought.
 const TICK: Duration = Duration::from_millis(250);
@@ -83,7 +83,8 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     for (node, name) in &nodes {
         let spec = topology.switches.iter().find(|s| s.name == *name);
         let Some((spec, api)) = spec.and_then(|spec| Some((spec, spec.api.as_deref()?))) else { continue };
-        let token = spec.token_file.as_deref().map(private_word).transpose().map_err(Error::msg)?;
+        let token =
+            spec.token_file.as_deref().map(private_word).transpose().map_err(Error::msg)?.map(Token::new);
         orders.insert(*node, Orders::start(*node, api, token, events.clone())?);
     }
     let mut hosts = Hosts::listen(args.listen, events)?;

@@ -1,18 +1,15 @@
 //! Switches, by their management interface: jobs are posted, ended and looked at.
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
-use std::io::ErrorKind::{TimedOut, WouldBlock};
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::io::Read;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use weir_inc::controller::desk::{Event, JobState, NotTaken};
 use weir_inc::spec::JobSpec;
 use weir_mgmt::admin::inc::PATH as JOBS;
-use weir_mgmt::client::{self, Request};
+use weir_mgmt::client::{self, Place};
+use weir_mgmt::token::Token;
 
 /// Time between two looks at the jobs of a switch.
 const EVERY: Duration = Duration::from_secs(1);
@@ -20,14 +17,6 @@ const EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest answer, bytes.
 const LONGEST: u64 = 16 << 20;
-
-/// Where a switch takes orders.
-#[derive(Clone, Debug)]
-enum Api {
-    Unix(PathBuf),
-    /// HOST:PORT and the token.
-    Tcp(String, Option<String>),
-}
 
 enum Order {
     Post(Box<JobSpec>),
@@ -42,15 +31,10 @@ impl Orders {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(super) fn start(
-        node: usize,
-        api: &str,
-        token: Option<String>,
-        events: Sender<Event>,
-    ) -> Result<Self> {
+    pub(super) fn start(node: usize, api: &str, token: Option<Token>, events: Sender<Event>) -> Result<Self> {
         let api = match api.contains('/') {
-            true => Api::Unix(api.into()),
-            false => Api::Tcp(api.to_owned(), token),
+            true => Place::Unix(api.into()),
+            false => Place::Tcp(api.to_owned(), token),
         };
         let (orders, given) = channel();
         let work = move || serve(node, &api, &given, &events);
@@ -69,7 +53,7 @@ impl Orders {
 }
 
 /// Does what is ordered, and looks at the jobs now and then, until nobody orders any more.
-fn serve(node: usize, api: &Api, given: &Receiver<Order>, events: &Sender<Event>) {
+fn serve(node: usize, api: &Place, given: &Receiver<Order>, events: &Sender<Event>) {
     let text = |error: anyhow::Error| format!("{error:#}");
     let mut next = Instant::now();
     loop {
@@ -92,7 +76,7 @@ fn serve(node: usize, api: &Api, given: &Receiver<Order>, events: &Sender<Event>
     }
 }
 
-fn post(api: &Api, spec: &JobSpec) -> Result<(), NotTaken> {
+fn post(api: &Place, spec: &JobSpec) -> Result<(), NotTaken> {
     let body = serde_json::to_string(spec).map_err(|error| NotTaken::Refused(error.to_string()))?;
     match ask(api, "POST", JOBS, &body) {
         Ok(_) => Ok(()),
@@ -102,7 +86,7 @@ fn post(api: &Api, spec: &JobSpec) -> Result<(), NotTaken> {
 }
 
 /// A job that is not there has been forgotten.
-fn end(api: &Api, id: u32, port: Option<&str>) -> Result<()> {
+fn end(api: &Place, id: u32, port: Option<&str>) -> Result<()> {
     let port = port.map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
     match ask(api, "DELETE", &format!("{JOBS}/{id}{port}"), "") {
         Err(Refused { status: 404, .. }) => Ok(()),
@@ -110,7 +94,7 @@ fn end(api: &Api, id: u32, port: Option<&str>) -> Result<()> {
     }
 }
 
-fn jobs(api: &Api) -> Result<Vec<JobState>> {
+fn jobs(api: &Place) -> Result<Vec<JobState>> {
     let document: Value = client::read(&ask(api, "GET", JOBS, "")?)?;
     let rows = document["inc"].as_array().context("the answer has no jobs")?;
     let state = |row: &Value| {
@@ -125,63 +109,32 @@ fn jobs(api: &Api) -> Result<Vec<JobState>> {
 }
 
 /// An answer other than 200, or none (status 0).
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 struct Refused {
     status: u16,
     text: String,
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Refused {}
-
 /// One request; the body of the answer.
-fn ask(api: &Api, method: &str, target: &str, body: &str) -> Result<String, Refused> {
-    exchange(api, method, target, body).unwrap_or_else(|error| {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        let text = match kind {
-            Some(WouldBlock | TimedOut) => format!("no answer within {} s", PATIENCE.as_secs()),
-            _ => format!("{error:#}"),
-        };
-        Err(Refused { status: 0, text })
-    })
-}
-
-fn exchange(api: &Api, method: &str, target: &str, body: &str) -> Result<Result<String, Refused>> {
-    let kind = if body.is_empty() { "" } else { "application/json" };
-    let request = |host, token| Request { method, target, host, token, kind, body };
-    match api {
-        Api::Unix(path) => {
-            let stream = UnixStream::connect(path).with_context(|| path.display().to_string())?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            over(stream, &request("localhost", None))
-        }
-        Api::Tcp(address, token) => {
-            let found = address.to_socket_addrs().with_context(|| address.clone())?.next();
-            let found = found.ok_or_else(|| anyhow!("{address}: no such address"))?;
-            let stream = TcpStream::connect_timeout(&found, PATIENCE).with_context(|| address.clone())?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            over(stream, &request(address, token.as_deref()))
-        }
-    }
-}
-
-fn over(stream: impl Read + Write, request: &Request) -> Result<Result<String, Refused>> {
-    let mut answer = request.send(stream, LONGEST)?;
-    let status = answer.status.context("not a weir management socket")?;
-    ensure!(answer.whole_head, "the answer was cut short");
-    let mut text = String::new();
-    answer.body.read_to_string(&mut text)?;
+fn ask(api: &Place, method: &str, target: &str, body: &str) -> Result<String, Refused> {
+    let (status, text) = exchange(api, method, target, body)
+        .map_err(|error| Refused { status: 0, text: format!("{error:#}") })?;
     if status == 200 {
-        return Ok(Ok(text));
+        return Ok(text);
     }
     let problem: Value = serde_json::from_str(&text).unwrap_or_default();
-    let text = format!("{}: {status} ({})", request.target, client::detail(&problem));
-    Ok(Err(Refused { status, text }))
+    Err(Refused { status, text: format!("{target}: {status} ({})", client::detail(&problem)) })
+}
+
+fn exchange(api: &Place, method: &str, target: &str, body: &str) -> Result<(u16, String)> {
+    let answer = client::exchange(api, method, target, body, PATIENCE);
+    let answer = answer.with_context(|| match api {
+        Place::Unix(path) => path.display().to_string(),
+        Place::Tcp(address, _) => address.clone(),
+    })?;
+    let status = answer.status().as_u16();
+    let mut text = String::new();
+    answer.into_body().take(LONGEST).read_to_string(&mut text)?;
+    Ok((status, text))
 }

@@ -1,13 +1,16 @@
-//! Asks a running switch over its Unix socket. HTTP/1.0, so that an answer ends with the connection. What kind of body an endpoint
-//! takes is known from the list of them.
+//! Asks a running switch over its Unix socket.
 
-use crate::api;
+mod exchange;
+
+pub use exchange::{Body, Place, exchange};
+
 use crate::api::documents::{Fault, Problem};
 use crate::server::{is_private, is_socket_of};
+use hyper::StatusCode;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
-use std::io::{self, BufRead, BufReader, Read, Take, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,7 +87,7 @@ pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientEr
 /// # Errors
 /// The connection fails, or the answer is not 200.
 pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientError> {
-    exchange(socket, "GET", target, "")
+    answer(socket, "GET", target, "")
 }
 
 /// The whole answer to an order with this body.
@@ -92,7 +95,7 @@ pub fn open(socket: &Path, target: &str) -> Result<impl BufRead + use<>, ClientE
 /// # Errors
 /// As [`open`].
 pub fn order(socket: &Path, target: &str, body: &str) -> Result<String, ClientError> {
-    whole(socket, exchange(socket, "POST", target, body)?)
+    whole(socket, answer(socket, "POST", target, body)?)
 }
 
 /// The whole answer to an order to take something away.
@@ -100,7 +103,7 @@ pub fn order(socket: &Path, target: &str, body: &str) -> Result<String, ClientEr
 /// # Errors
 /// As [`open`].
 pub fn delete(socket: &Path, target: &str) -> Result<String, ClientError> {
-    whole(socket, exchange(socket, "DELETE", target, "")?)
+    whole(socket, answer(socket, "DELETE", target, "")?)
 }
 
 /// All of an answer.
@@ -119,31 +122,23 @@ fn whole(socket: &Path, answer: impl BufRead) -> Result<String, ClientError> {
 /// # Errors
 /// As [`open`].
 pub fn stream(socket: &Path, target: &str, body: &str) -> Result<impl BufRead + use<>, ClientError> {
-    exchange(socket, "POST", target, body)
+    answer(socket, "POST", target, body)
 }
 
-fn exchange(
-    socket: &Path,
-    method: &str,
-    target: &str,
-    body: &str,
-) -> Result<impl BufRead + use<>, ClientError> {
-    let path = target.split('?').next().unwrap_or(target);
-    let kind = api::find(method, path).and_then(|endpoint| endpoint.body).map_or("", |body| body.media);
-    let io = |error| ClientError::Io(socket.to_owned(), error);
-    let stream = UnixStream::connect(socket).map_err(io)?;
-    stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-        .map_err(io)?;
-    let request = Request { method, target, host: "localhost", token: None, kind, body };
-    let Answer { status, line, body: answer, .. } = request.send(stream, u64::MAX).map_err(io)?;
-    if status == Some(200) {
-        return Ok(answer);
+/// The body of an answer that is no refusal.
+fn answer(socket: &Path, method: &str, target: &str, body: &str) -> Result<BufReader<Body>, ClientError> {
+    let answer = exchange(&Place::Unix(socket.to_owned()), method, target, body, PATIENCE);
+    let answer = answer.map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => ClientError::Answer(format!("{target}: {NO_WEIR}: {error}")),
+        _ => ClientError::Io(socket.to_owned(), error),
+    })?;
+    let status = answer.status();
+    let body = BufReader::new(answer.into_body());
+    if status == StatusCode::OK {
+        return Ok(body);
     }
-    let status = line.trim().trim_start_matches("HTTP/1.0 ").to_owned();
-    let target = target.to_owned();
-    Err(match serde_json::from_str(&whole(socket, answer)?) {
+    let (target, status) = (target.to_owned(), status.to_string());
+    Err(match serde_json::from_str(&whole(socket, body)?) {
         Ok(problem) => ClientError::Refused { target, status, problem },
         Err(_) => ClientError::Answer(format!("{target}: {status} ({NO_WEIR})")),
     })
@@ -161,75 +156,6 @@ fn lines_of(problem: &Problem) -> String {
         format!("\n  {line}{}: {}", fault.path, said.join("; "))
     };
     problem.faults.iter().map(line).collect()
-}
-
-/// A request over HTTP/1.0.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// GET, POST, DELETE.
-    pub method: &'a str,
-    /// Path and query.
-    pub target: &'a str,
-    /// Whom it is for: what stood before the path.
-    pub host: &'a str,
-    /// What shows that the switch may be asked that.
-    pub token: Option<&'a str>,
-    /// Media type of the body, or nothing.
-    pub kind: &'a str,
-    /// What is sent with it.
-    pub body: &'a str,
-}
-
-/// What came back, as far as its headers.
-#[derive(Debug)]
-pub struct Answer<S> {
-    /// The number in its first line, if that has one.
-    pub status: Option<u16>,
-    /// Its first line.
-    pub line: String,
-    /// Its headers have come to their end.
-    pub whole_head: bool,
-    /// The rest.
-    pub body: BufReader<Take<S>>,
-}
-
-impl Request<'_> {
-    /// Sends it, and reads no more than `longest` bytes of what is answered, headers included.
-    ///
-    /// # Errors
-    /// The connection fails, or is silent for longer than its time limits. Not if it ends before all has been written: the
-    /// switch may answer before it has read all of a body it does not want.
-    pub fn send<S: Read + Write>(&self, mut stream: S, longest: u64) -> io::Result<Answer<S>> {
-        let Self { method, target, host, token, kind, body } = self;
-        let mut head = format!("{method} {target} HTTP/1.0\r\nHost: {host}\r\n");
-        if let Some(token) = token {
-            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
-        }
-        if *method != "GET" {
-            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
-        }
-        if !kind.is_empty() {
-            head.push_str(&format!("Content-Type: {kind}\r\n"));
-        }
-        match stream.write_all(format!("{head}\r\n{body}").as_bytes()) {
-            Err(error) if !matches!(error.kind(), BrokenPipe | ConnectionReset) => return Err(error),
-            _ => {}
-        }
-        let mut answer = BufReader::new(stream.take(longest));
-        let (mut line, mut header) = (String::new(), String::new());
-        answer.read_line(&mut line)?;
-        let whole_head = loop {
-            header.clear();
-            if answer.read_line(&mut header)? == 0 {
-                break false;
-            }
-            if header.trim().is_empty() {
-                break true;
-            }
-        };
-        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Ok(Answer { status, line, whole_head, body: answer })
-    }
 }
 
 /// What is said of an answer that is not weir's.
@@ -287,19 +213,20 @@ pub fn counter(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0)
 }
 
-/// A value for a query: everything but letters, digits and `-._~` in percent-encoding.
-pub fn encode(value: &str) -> String {
-    let one = |byte: u8| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => (byte as char).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    value.bytes().map(one).collect()
+/// All but letters, digits and `-._~` (RFC 3986).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A value for a query.
+pub fn encode(value: &str) -> impl std::fmt::Display {
+    utf8_percent_encode(value, RESERVED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api;
     use serde_json::json;
+    use std::io::Write;
     use std::os::unix::net::UnixListener;
 
     #[test]
