@@ -219,6 +219,7 @@ mod tests {
     use super::*;
     use crate::fake;
     use crate::sample::Sampler;
+    use data_encoding::BASE64;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
@@ -238,7 +239,7 @@ mod tests {
         IntervalLogIterator::new(log.as_bytes())
             .filter_map(|entry| match entry.expect("a valid log") {
                 LogEntry::Interval(interval) => {
-                    let bytes = data_encoding(interval.encoded_histogram());
+                    let bytes = BASE64.decode(interval.encoded_histogram().as_bytes()).unwrap();
                     let histogram: Hdr<u64> = deserializer.deserialize(&mut &bytes[..]).unwrap();
                     Some((
                         interval.tag().map(|t| t.as_str().to_owned()).unwrap_or_default(),
@@ -251,23 +252,6 @@ mod tests {
                 _ => None,
             })
             .collect()
-    }
-
-    /// Base64, which the log is in.
-    fn data_encoding(text: &str) -> Vec<u8> {
-        let digit = |c: u8| match c {
-            b'A'..=b'Z' => c - b'A',
-            b'a'..=b'z' => c - b'a' + 26,
-            b'0'..=b'9' => c - b'0' + 52,
-            b'+' => 62,
-            _ => 63,
-        };
-        let digits: Vec<u32> = text.bytes().filter(|c| *c != b'=').map(|c| u32::from(digit(c))).collect();
-        let whole = digits.chunks(4).flat_map(|chunk| {
-            let word = chunk.iter().enumerate().fold(0, |word, (i, d)| word | d << (18 - 6 * i));
-            word.to_be_bytes()[1..chunk.len()].to_vec()
-        });
-        whole.collect()
     }
 
     #[test]

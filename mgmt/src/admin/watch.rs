@@ -5,6 +5,7 @@ use crate::api::documents::{
     FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
 };
 use crate::snapshot::SwitchInfo;
+use data_encoding::HEXLOWER;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -363,7 +364,7 @@ fn departed(info: &SwitchInfo, record: &Record, bytes: &[u8], frame: u64) -> Opt
             at_ns,
             port: name(info, PortId(record.key.in_port)),
             len_bytes: record.len,
-            bytes: hex(bytes),
+            bytes: HEXLOWER.encode(bytes),
             stage: reason.stage().to_string(),
             reason: reason.name().to_string(),
             remedy: reason.remedy().to_string(),
@@ -400,7 +401,7 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
         at_ns: record.at,
         port: name(info, PortId(record.key.in_port)),
         len_bytes: record.len,
-        bytes: hex(bytes),
+        bytes: HEXLOWER.encode(bytes),
         parsed: WatchedHeaders {
             dst: mac(0),
             src: mac(6),
@@ -435,22 +436,9 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Bytes written as hexadecimal digits; `None`: they are not.
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+    HEXLOWER.decode(text.as_bytes()).ok()
 }
 
 /// An event for people: one line or several, each with the number of the frame.
