@@ -6,6 +6,7 @@
 
 pub use crate::frame_row::{FrameRow, SizedFrames};
 use crate::parse::EcnCode;
+use crate::types::BURST;
 use crate::vlan::TAG_BYTES;
 use arrayvec::ArrayVec;
 use std::fmt::Debug;
@@ -17,6 +18,10 @@ pub trait Frame: Sized + Debug {
     /// The frames of a batch. A type whose frames come one by one, as in virtual time, has few places in it: what waits
     /// takes less memory. [`SizedFrames`] has [`BATCH_MAX`](crate::egress::BATCH_MAX) unless told otherwise.
     type Row: FrameRow<Self>;
+
+    /// Frames that [`Switch::transmit`](crate::switch::Switch::transmit) stages at once at most, as whoever calls it chooses its budget.
+    /// More than that are allocated for when they come.
+    const STAGED: usize = BURST;
 
     /// The bytes that can be read. May be only the headers where the payload is not represented
     /// (simulation); never longer than [`Frame::len`].

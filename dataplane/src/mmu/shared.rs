@@ -162,22 +162,24 @@ impl Mmu {
     /// headroom empty, use at most `max(xon, limit - xon_offset)`, and free headroom for the next Xoff.
     #[cold]
     fn may_resume(&mut self, ix: usize) -> bool {
-        let (free, free_headroom, headroom_size) =
-            (self.free_shared(), self.free_headroom(), self.headroom_size);
-        if self.overcommitted {
-            self.settle();
-        }
-        let overcommitted = self.overcommitted;
+        let room = self.resume_room();
         let pg = &mut self.pgs[ix];
-        let due = !overcommitted
-            && pg.headroom_used == 0
-            && pg.account.used <= resume_point(pg, free)
-            && free_headroom >= pg.headroom_limit.min(headroom_size);
+        let due = room.is_some_and(|room| room.lets_resume(pg));
         if due {
             pg.xoff = false;
             self.xoff_groups.remove(ix);
         }
         due
+    }
+
+    /// What groups may resume on account of; `None`: none may.
+    fn resume_room(&mut self) -> Option<ResumeRoom> {
+        let (shared, headroom, headroom_size) =
+            (self.free_shared(), self.free_headroom(), self.headroom_size);
+        if self.overcommitted {
+            self.settle();
+        }
+        (!self.overcommitted).then_some(ResumeRoom { shared, headroom, headroom_size })
     }
 
     #[cold]
@@ -319,6 +321,22 @@ fn resume_point(pg: &Pg, free: u64) -> u64 {
     pg.xon.max(limit.saturating_sub(pg.xon_offset))
 }
 
+/// Free memory, bytes, as groups in Xoff see it.
+struct ResumeRoom {
+    shared: u64,
+    headroom: u64,
+    headroom_size: u64,
+}
+
+impl ResumeRoom {
+    #[inline(always)]
+    fn lets_resume(&self, pg: &Pg) -> bool {
+        pg.headroom_used == 0
+            && pg.account.used <= resume_point(pg, self.shared)
+            && self.headroom >= pg.headroom_limit.min(self.headroom_size)
+    }
+}
+
 /// Control groups and those of mirrors stand behind the last port and have no port limit.
 fn port_fits(ports: &[PortLimit], ix: usize, growth: u64) -> bool {
     ports.get(ix / PRIORITIES).is_none_or(|port| growth == 0 || port.used + growth <= port.limit)
@@ -387,9 +405,13 @@ impl Admission for Mmu {
         if self.xoff_groups.is_empty() {
             return;
         }
+        // Nothing of it changes when a group resumes.
+        let Some(room) = self.resume_room() else { return };
         let mut from = 0;
         while let Some(ix) = self.xoff_groups.next(from) {
-            if self.may_resume(ix) {
+            if room.lets_resume(&self.pgs[ix]) {
+                self.pgs[ix].xoff = false;
+                self.xoff_groups.remove(ix);
                 resume(PgIx(ix as u32));
             }
             from = ix + 1;

@@ -223,7 +223,7 @@ impl<F: Frame> Switch<F> {
         };
         for id in self.ports.ids() {
             let Some(port) = self.ports.get_own_mut(id.index()) else { continue };
-            let watchdog = port.watchdog.get_or_insert_with(|| Watchdog::new(config, now));
+            let watchdog = port.watchdog.get_or_insert_with(|| Box::new(Watchdog::new(config, now)));
             let flush = watchdog.configure(config, now) | watchdog.drop_queues() & !port.storm_drop;
             port.storm_drop = watchdog.drop_queues();
             port.storm_forward = watchdog.forward_queues();

@@ -118,7 +118,8 @@ struct OwnPort<F> {
     drops_early: u8,
     reaction: Reaction,
     generator: Generator,
-    watchdog: Option<Watchdog>,
+    /// Apart: it is large, and asked once in a poll interval.
+    watchdog: Option<Box<Watchdog>>,
     /// Watches queue depths for short bursts, where somebody wants to know.
     bursts: Option<Box<Microbursts>>,
     /// Frames handed to the wire and not yet taken by it, with what is known of them.

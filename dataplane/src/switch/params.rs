@@ -284,7 +284,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 drops_early: marking(port).2,
                 reaction: Reaction::new(port.react),
                 generator: Generator::new(port.generate),
-                watchdog: params.watchdog.map(|config| Watchdog::new(config, 0)),
+                watchdog: params.watchdog.map(|config| Box::new(Watchdog::new(config, 0))),
                 bursts: None,
                 stage: Stage::default(),
                 lanes: 0,

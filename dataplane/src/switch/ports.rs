@@ -3,6 +3,8 @@
 use super::stage::Stage;
 use super::{OwnPort, PortParams, channels::TxGrant};
 use crate::drops::DropReason;
+use crate::frame::Frame;
+use crate::portset::PortSet;
 use crate::types::PortId;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -77,7 +79,7 @@ pub(super) struct RemotePort<F> {
     pub condemned_as: DropReason,
 }
 
-impl<F> RemotePort<F> {
+impl<F: Frame> RemotePort<F> {
     /// A port whose owner grants at most `grants` frames at a time; 0: it sends all itself.
     pub fn new(params: PortParams, grants: usize) -> Self {
         Self {
@@ -101,7 +103,11 @@ enum Slot<F> {
 /// All ports of the switch, by their index. Indexing is for ports of this lcore: whoever names another one's has mixed
 /// them up.
 #[derive(Debug)]
-pub(super) struct Ports<F>(Vec<Slot<F>>);
+pub(super) struct Ports<F> {
+    slots: Vec<Slot<F>>,
+    /// Ports of this lcore whose peer may go on because of what left the buffer, until somebody asks.
+    pub resumed: PortSet,
+}
 
 impl<F> Ports<F> {
     /// Ports made by `own` where `is_own`, else by `remote`.
@@ -115,17 +121,17 @@ impl<F> Ports<F> {
             true => Slot::Own(Box::new(own(at))),
             false => Slot::Remote(Box::new(remote(at))),
         };
-        Self((0..count).map(slot).collect())
+        Self { slots: (0..count).map(slot).collect(), resumed: PortSet::EMPTY }
     }
 
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.slots.len()
     }
 
     /// Index of every port, whoever owns it.
     pub fn ids(&self) -> impl Iterator<Item = PortId> + use<F> {
-        (0..self.0.len() as u16).map(PortId)
+        (0..self.slots.len() as u16).map(PortId)
     }
 
     /// Indices of ports of this lcore.
@@ -135,12 +141,12 @@ impl<F> Ports<F> {
 
     #[inline(always)]
     pub fn is_own(&self, port: PortId) -> bool {
-        matches!(self.0.get(port.index()), Some(Slot::Own(_)))
+        matches!(self.slots.get(port.index()), Some(Slot::Own(_)))
     }
 
     /// Ports of this lcore.
     pub fn own(&self) -> impl Iterator<Item = &OwnPort<F>> {
-        self.0.iter().filter_map(|slot| match slot {
+        self.slots.iter().filter_map(|slot| match slot {
             Slot::Own(port) => Some(&**port),
             Slot::Remote(_) => None,
         })
@@ -149,7 +155,7 @@ impl<F> Ports<F> {
     /// A port of this lcore, if it is one.
     #[inline(always)]
     pub fn get_own(&self, port: usize) -> Option<&OwnPort<F>> {
-        match self.0.get(port) {
+        match self.slots.get(port) {
             Some(Slot::Own(port)) => Some(port),
             _ => None,
         }
@@ -158,7 +164,7 @@ impl<F> Ports<F> {
     /// A port of this lcore, if it is one.
     #[inline(always)]
     pub fn get_own_mut(&mut self, port: usize) -> Option<&mut OwnPort<F>> {
-        match self.0.get_mut(port) {
+        match self.slots.get_mut(port) {
             Some(Slot::Own(port)) => Some(port),
             _ => None,
         }
@@ -167,7 +173,7 @@ impl<F> Ports<F> {
     /// A port of another lcore, if it is one.
     #[inline(always)]
     pub fn remote(&self, port: PortId) -> Option<&RemotePort<F>> {
-        match self.0.get(port.index()) {
+        match self.slots.get(port.index()) {
             Some(Slot::Remote(port)) => Some(port),
             _ => None,
         }
@@ -176,7 +182,7 @@ impl<F> Ports<F> {
     /// A port of another lcore, if it is one.
     #[inline(always)]
     pub fn remote_mut(&mut self, port: PortId) -> Option<&mut RemotePort<F>> {
-        match self.0.get_mut(port.index()) {
+        match self.slots.get_mut(port.index()) {
             Some(Slot::Remote(port)) => Some(port),
             _ => None,
         }
@@ -184,7 +190,7 @@ impl<F> Ports<F> {
 
     /// What is configured for any port.
     pub fn params(&self, port: usize) -> &PortParams {
-        match &self.0[port] {
+        match &self.slots[port] {
             Slot::Own(port) => &port.params,
             Slot::Remote(port) => &port.params,
         }
@@ -192,7 +198,7 @@ impl<F> Ports<F> {
 
     /// Whether frames can leave by a port, any one.
     pub fn status(&self, port: PortId) -> PortStatus {
-        match &self.0[port.index()] {
+        match &self.slots[port.index()] {
             Slot::Own(port) => port.status,
             Slot::Remote(port) => port.status,
         }
@@ -206,7 +212,7 @@ impl<F> Ports<F> {
     /// The stage of any port.
     #[inline(always)]
     pub fn stage(&self, port: PortId) -> &Stage<F> {
-        match &self.0[port.index()] {
+        match &self.slots[port.index()] {
             Slot::Own(port) => &port.stage,
             Slot::Remote(port) => &port.stage,
         }
@@ -215,7 +221,7 @@ impl<F> Ports<F> {
     /// The stage of any port.
     #[inline(always)]
     pub fn stage_mut(&mut self, port: PortId) -> &mut Stage<F> {
-        match &mut self.0[port.index()] {
+        match &mut self.slots[port.index()] {
             Slot::Own(port) => &mut port.stage,
             Slot::Remote(port) => &mut port.stage,
         }

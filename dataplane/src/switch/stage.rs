@@ -39,8 +39,7 @@ struct Run {
 
 const _: () = assert!(BURST - 1 <= u8::MAX as usize, "a run names its entry by an octet");
 
-/// See the module. There is room for what can be said of a burst, so that nothing is allocated later; a port that never has that
-/// much never touches it.
+/// See the module. There is room for what can be said of as many frames as are ever staged, so that nothing is allocated later.
 #[derive(Debug)]
 pub(super) struct Stage<F> {
     frames: Burst<F>,
@@ -50,10 +49,10 @@ pub(super) struct Stage<F> {
     last: [u8; PRIORITIES],
 }
 
-impl<F> Default for Stage<F> {
+impl<F: Frame> Default for Stage<F> {
     fn default() -> Self {
-        let (frames, entries, runs) = (ArrayVec::new(), Vec::with_capacity(BURST), Vec::with_capacity(BURST));
-        Self { frames, entries, runs, last: [0; PRIORITIES] }
+        let (entries, runs) = (Vec::with_capacity(F::STAGED), Vec::with_capacity(F::STAGED));
+        Self { frames: ArrayVec::new(), entries, runs, last: [0; PRIORITIES] }
     }
 }
 

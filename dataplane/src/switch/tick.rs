@@ -124,7 +124,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.watch_at = Nanos::MAX;
         for id in self.ports.ids() {
             let next_poll = |ports: &Ports<F>| {
-                let watchdog = ports.get_own(id.index()).and_then(|port| port.watchdog.as_ref());
+                let watchdog = ports.get_own(id.index()).and_then(|port| port.watchdog.as_deref());
                 watchdog.map_or(Nanos::MAX, Watchdog::next_poll)
             };
             if now >= next_poll(&self.ports) {
@@ -212,8 +212,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 pub(super) fn xon<F>(ports: &mut Ports<F>, PgIx(pg): PgIx) {
     let (port, pg) = (pg as usize / PRIORITIES, pg as usize % PRIORITIES);
     // The control group stands behind the last port and pauses nobody.
-    let Some(port) = ports.get_own_mut(port) else { return };
-    for priority in crate::pfc::bits(port.params.pg_priorities[pg]) {
-        port.generator.xon(priority, Source::Buffer);
+    let Some(own) = ports.get_own_mut(port) else { return };
+    for priority in crate::pfc::bits(own.params.pg_priorities[pg]) {
+        own.generator.xon(priority, Source::Buffer);
     }
+    ports.resumed.insert(PortId(port as u16));
 }

@@ -12,6 +12,7 @@ use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
+use crate::portset::PortSet;
 use crate::stats::{LatencyStats, LoopStats, PauseStats, PortGauges, PortStats, Published};
 use crate::types::{Nanos, PRIORITIES, PortId};
 use std::sync::LazyLock;
@@ -143,7 +144,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             paused_queues: u64::from(rx.queues_paused()),
             xoff_priorities: u64::from(tx.paused_mask()),
             tx_cause: std::array::from_fn(|p| tx.last_cause(p).word()),
-            stormed_queues: u64::from(port.watchdog.as_ref().map_or(0, Watchdog::stormed_queues)),
+            stormed_queues: u64::from(port.watchdog.as_deref().map_or(0, Watchdog::stormed_queues)),
             flood_exceeded: port.policers.as_ref().map_or(0, |policers| policers.exceeded(now)),
             pfc_rx_frames: rx.counters().pfc_frames,
             pfc_rx_xoff: rx.counters().xoff,
@@ -191,7 +192,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// The watchdog of this port, if there is one.
     pub fn watchdog(&self, port: PortId) -> Option<&Watchdog> {
-        self.ports[port.index()].watchdog.as_ref()
+        self.ports[port.index()].watchdog.as_deref()
     }
 
     /// The short bursts of this port's queues, if they are watched.
@@ -254,6 +255,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline]
     pub fn port_bytes(&self, port: PortId) -> u64 {
         crate::pfc::bits(self.queues.occupied(port)).map(|queue| self.queues.bytes(port, queue)).sum()
+    }
+
+    /// Ports of which a priority group has come back to its resume point since this was last asked: those may have an Xon to send.
+    #[inline]
+    pub fn take_resumed(&mut self) -> PortSet {
+        std::mem::replace(&mut self.ports.resumed, PortSet::EMPTY)
     }
 
     /// Frames waiting in an egress queue (not counting what is staged).
