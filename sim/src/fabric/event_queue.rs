@@ -31,9 +31,10 @@ pub(super) const UNSETTLED: u64 = 1 << 63;
 #[derive(Debug)]
 pub(super) struct EventQueue<T> {
     nodes: Vec<Node<T>>,
-    spare: Vec<u32>,
+    /// A node that is not in use, whose `next` is another one.
+    spare: u32,
     /// Newest node of each slot, whose `next` is the one before it.
-    newest: Box<[u32]>,
+    newest: Box<[u32; SPAN]>,
     words: [u64; WORDS],
     summary: u64,
     /// What was in the slot of `now`, in order: time, number and node. New ones are in the slot again.
@@ -51,8 +52,8 @@ impl<T: Copy> EventQueue<T> {
     pub fn new(now: Ps, order: u64) -> Self {
         Self {
             nodes: Vec::new(),
-            spare: Vec::new(),
-            newest: vec![NIL; SPAN].into(),
+            spare: NIL,
+            newest: Box::new([NIL; SPAN]),
             words: [0; WORDS],
             summary: 0,
             due: BinaryHeap::new(),
@@ -79,18 +80,15 @@ impl<T: Copy> EventQueue<T> {
     pub fn push_as(&mut self, time: Ps, order: u64, what: T) -> u32 {
         debug_assert!(time >= self.now);
         let node = Node { time, order, next: NIL, what };
-        let at = match self.spare.pop() {
-            Some(at) => {
-                self.nodes[at as usize] = node;
-                at
-            }
+        let at = match self.nodes.get_mut(self.spare as usize) {
+            Some(spare) => std::mem::replace(&mut self.spare, std::mem::replace(spare, node).next),
             None => {
                 self.nodes.push(node);
                 self.nodes.len() as u32 - 1
             }
         };
         if (time >> SHIFT) - (self.now >> SHIFT) < SPAN as u64 {
-            self.place(at);
+            self.place(at, Self::slot_of(time));
         } else {
             self.far.push(Reverse((time, order, at)));
         }
@@ -150,12 +148,11 @@ impl<T: Copy> EventQueue<T> {
     }
 
     #[inline]
-    fn place(&mut self, at: u32) {
-        let slot = Self::slot_of(self.nodes[at as usize].time);
-        let before = std::mem::replace(&mut self.newest[slot], at);
+    fn place(&mut self, at: u32, slot: usize) {
+        let before = std::mem::replace(&mut self.newest[slot % SPAN], at);
         self.nodes[at as usize].next = before;
         if before == NIL {
-            self.words[slot / 64] |= 1 << (slot % 64);
+            self.words[slot / 64 % WORDS] |= 1 << (slot % 64);
             self.summary |= 1 << (slot / 64);
         }
     }
@@ -163,11 +160,12 @@ impl<T: Copy> EventQueue<T> {
     /// Takes all nodes of a slot, the newest first.
     #[inline]
     fn clear(&mut self, slot: usize) -> u32 {
-        self.words[slot / 64] &= !(1 << (slot % 64));
-        if self.words[slot / 64] == 0 {
+        let word = &mut self.words[slot / 64 % WORDS];
+        *word &= !(1 << (slot % 64));
+        if *word == 0 {
             self.summary &= !(1 << (slot / 64));
         }
-        std::mem::replace(&mut self.newest[slot], NIL)
+        std::mem::replace(&mut self.newest[slot % SPAN], NIL)
     }
 
     /// Time, number and node of each in the list that begins with `first`.
@@ -198,47 +196,70 @@ impl<T: Copy> EventQueue<T> {
     #[inline]
     pub fn pop_before(&mut self, limit: (Ps, u64)) -> Option<(Ps, u64, T)> {
         let mut slot = Self::slot_of(self.now);
-        if self.due.is_empty() && self.newest[slot] == NIL {
-            let now = if self.summary == 0 {
-                self.far.peek()?.0.0
-            } else {
-                let next = self.next_slot(slot);
-                ((self.now >> SHIFT) + (next.wrapping_sub(slot) % SPAN) as u64) << SHIFT
-            };
-            if now > limit.0 {
-                return None;
-            }
-            self.now = now;
-            self.fetch();
-            slot = Self::slot_of(self.now);
+        if self.newest[slot] == NIL && self.due.is_empty() {
+            slot = self.advance(slot, limit.0)?;
         }
         let newest = self.newest[slot];
-        let alone = newest != NIL && self.due.is_empty() && self.nodes[newest as usize].next == NIL;
-        if newest != NIL && !alone {
-            self.clear(slot);
+        match self.nodes.get(newest as usize) {
+            Some(&Node { time, order, next: NIL, what }) if self.due.is_empty() => {
+                if (time, order) >= limit {
+                    return None;
+                }
+                self.clear(slot);
+                self.take(newest, time);
+                Some((time, order, what))
+            }
+            _ => self.pop_among(slot, limit),
+        }
+    }
+
+    /// The same if several are of one nanosecond.
+    #[inline(never)]
+    fn pop_among(&mut self, slot: usize, limit: (Ps, u64)) -> Option<(Ps, u64, T)> {
+        if self.newest[slot] != NIL {
+            let newest = self.clear(slot);
             let mut due = std::mem::take(&mut self.due);
             due.extend(self.listed(newest).map(Reverse));
             self.due = due;
         }
-        let first = if alone { newest } else { self.due.peek()?.0.2 };
-        let Node { time, order, what, .. } = self.nodes[first as usize];
+        let Reverse((time, order, first)) = *self.due.peek()?;
         if (time, order) >= limit {
             return None;
         }
-        if alone {
-            self.clear(slot);
-        } else {
-            self.due.pop();
-        }
-        self.spare.push(first);
-        self.now = time;
+        self.due.pop();
+        let what = self.nodes[first as usize].what;
+        self.take(first, time);
         Some((time, order, what))
+    }
+
+    /// Node `at` happens now.
+    #[inline]
+    fn take(&mut self, at: u32, time: Ps) {
+        self.nodes[at as usize].next = std::mem::replace(&mut self.spare, at);
+        self.now = time;
+    }
+
+    /// Time goes on to the next slot in use, if that begins by `limit`. There is nothing in `slot`, that of `now`.
+    #[inline]
+    fn advance(&mut self, slot: usize, limit: Ps) -> Option<usize> {
+        let now = if self.summary == 0 {
+            self.far.peek()?.0.0
+        } else {
+            let next = self.next_slot(slot);
+            ((self.now >> SHIFT) + (next.wrapping_sub(slot) % SPAN) as u64) << SHIFT
+        };
+        if now > limit {
+            return None;
+        }
+        self.now = now;
+        self.fetch();
+        Some(Self::slot_of(now))
     }
 
     /// The first slot in use after `from`, cyclically; there is one.
     #[inline]
     fn next_slot(&self, from: usize) -> usize {
-        let here = self.words[from / 64] & (u64::MAX << (from % 64));
+        let here = self.words[from / 64 % WORDS] & (u64::MAX << (from % 64));
         if here != 0 {
             return from / 64 * 64 + here.trailing_zeros() as usize;
         }
@@ -255,7 +276,7 @@ impl<T: Copy> EventQueue<T> {
                 break;
             }
             self.far.pop();
-            self.place(at);
+            self.place(at, Self::slot_of(time));
         }
     }
 }

@@ -108,6 +108,18 @@ struct Inner {
     egress: u16,
 }
 
+impl Inner {
+    #[inline]
+    fn new(body: Body, to: Option<Address>) -> Self {
+        let body = match body {
+            Body::Headers(frame) => frame.into(),
+            Body::Whole(bytes) => Kept::Whole(bytes),
+        };
+        let Address { host, flow } = to.unwrap_or(Address { host: NO_HOST, flow: 0 });
+        Self { body, extras: None, flow, host, egress: NO_PORT }
+    }
+}
+
 /// What few frames have.
 #[derive(Clone, Debug, Default)]
 struct Extras {
@@ -115,6 +127,36 @@ struct Extras {
     stamp: Option<Stamp>,
     /// Where its time went, if somebody wants to know.
     journey: Option<Box<Journey>>,
+}
+
+/// Frames that have arrived, whose memory those use that are sent.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Vec<SimFrame>);
+
+impl Spares {
+    /// Where nobody answers they would become more and more.
+    const MOST: usize = 1024;
+
+    /// [`SimFrame::new`].
+    #[inline]
+    pub fn frame(&mut self, body: impl Into<Body>, to: Option<Address>) -> SimFrame {
+        let inner = Inner::new(body.into(), to);
+        match self.0.pop() {
+            Some(mut frame) => {
+                *frame.0 = inner;
+                frame
+            }
+            None => SimFrame(Box::new(inner)),
+        }
+    }
+
+    /// Nobody needs `frame` any more.
+    #[inline]
+    pub fn put(&mut self, frame: SimFrame) {
+        if self.0.len() < Self::MOST {
+            self.0.push(frame);
+        }
+    }
 }
 
 /// The receiving host, and a hash of the flow.
@@ -127,12 +169,7 @@ pub(super) struct Address {
 impl SimFrame {
     /// A frame to a host; `None`: to the next node only.
     pub fn new(body: impl Into<Body>, to: Option<Address>) -> Self {
-        let body = match body.into() {
-            Body::Headers(frame) => frame.into(),
-            Body::Whole(bytes) => Kept::Whole(bytes),
-        };
-        let Address { host, flow } = to.unwrap_or(Address { host: NO_HOST, flow: 0 });
-        Self(Box::new(Inner { body, extras: None, flow, host, egress: NO_PORT }))
+        Self(Box::new(Inner::new(body.into(), to)))
     }
 
     /// It has a payload; else it is headers and a length.
@@ -200,6 +237,7 @@ impl SimFrame {
 impl Frame for SimFrame {
     /// They come one by one.
     type Row = SizedFrames<Self, 1>;
+    const STAGED: usize = 1;
 
     #[inline]
     fn bytes(&self) -> &[u8] {

@@ -1,6 +1,7 @@
 //! What happens when: depths, rates and pauses over a run of unknown length, in bounded memory.
 
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::sync::Arc;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
@@ -77,6 +78,10 @@ enum Kind {
 struct BucketSeries {
     kind: Kind,
     last: u64,
+    /// The bucket that is being added to, which knows nothing of it until it is closed, and what it has come to. It is that of the
+    /// last value nearly always, and not fetched for each.
+    open: Range<Nanos>,
+    value: u64,
     buckets: Vec<u64>,
 }
 
@@ -103,25 +108,51 @@ impl BucketSeriesSet {
 
     #[cold]
     fn widen(&mut self) {
+        self.close();
         self.shift += 1;
         self.lanes.iter_mut().for_each(BucketSeries::fold);
     }
 
+    #[inline]
     fn note(&mut self, lane: usize, now: Nanos, value: u64) {
-        let at = self.bucket(now);
-        let lane = &mut self.lanes[lane];
-        lane.reach(at);
-        match lane.kind {
-            Kind::Peak => lane.buckets[at] = lane.buckets[at].max(value),
-            Kind::Sum => lane.buckets[at] += value,
+        if !self.lanes[lane].open.contains(&now) {
+            self.open(lane, now);
         }
+        let lane = &mut self.lanes[lane];
+        lane.value = match lane.kind {
+            Kind::Peak => lane.value.max(value),
+            Kind::Sum => lane.value + value,
+        };
         lane.last = value;
+    }
+
+    /// Opens the bucket of `now` of a lane.
+    #[inline(never)]
+    fn open(&mut self, lane: usize, now: Nanos) {
+        let at = self.bucket(now);
+        let (lane, shift) = (&mut self.lanes[lane], self.shift);
+        lane.close(shift);
+        lane.reach(at);
+        lane.value = lane.buckets[at];
+        lane.open = (at as u64) << shift..(at as u64 + 1) << shift;
+    }
+
+    /// All buckets are as they should be.
+    fn close(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.close(self.shift));
     }
 }
 
 impl BucketSeries {
     fn new(kind: Kind) -> Self {
-        Self { kind, last: 0, buckets: Vec::new() }
+        Self { kind, last: 0, open: 0..0, value: 0, buckets: Vec::new() }
+    }
+
+    fn close(&mut self, shift: u32) {
+        let open = std::mem::replace(&mut self.open, 0..0);
+        if !open.is_empty() {
+            self.buckets[(open.start >> shift) as usize] = self.value;
+        }
     }
 
     fn reach(&mut self, at: usize) {
@@ -299,6 +330,7 @@ impl TimelineRecorder {
     pub fn join(&mut self, mut part: Self) {
         let shift = self.lanes.shift.max(part.lanes.shift);
         for set in [&mut self.lanes, &mut part.lanes] {
+            set.close();
             while set.shift < shift {
                 set.widen();
             }
@@ -325,6 +357,7 @@ impl TimelineRecorder {
             (a.from_ns, a.to_ns, &a.node, a.port).cmp(&(b.from_ns, b.to_ns, &b.node, b.port))
         });
         let last = self.lanes.bucket(end);
+        self.lanes.close();
         self.lanes.lanes.iter_mut().for_each(|lane| lane.reach(last));
         let period_ns = 1 << self.lanes.shift;
         let ports = self.ports.len();

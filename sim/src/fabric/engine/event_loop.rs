@@ -10,6 +10,7 @@ use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
+use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::topology::End;
 use crate::fabric::ways::{FCS_AND_PREAMBLE, HEAD_BYTES};
@@ -17,6 +18,7 @@ use crate::fabric::workload::{Planned, is_finite};
 use std::ops::ControlFlow;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
+use weir_dataplane::portset::PortSet;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_bytes};
 use weir_endpoint::flow::{Arrival, Flow};
 use weir_endpoint::rclink::class::Class;
@@ -153,15 +155,25 @@ impl Fabric<'_> {
         self.stopped
     }
 
+    #[inline]
     pub(super) fn handle(&mut self, what: Event) {
         match what {
             Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),
-            Event::Head { dir, slot } => self.head(dir as usize, slot),
             Event::Free { dir } => {
                 self.dirs[dir as usize].freeing = false;
                 self.try_transmit(dir as usize);
             }
             Event::Wake { dir } => self.woken(dir as usize),
+            rare => self.handle_rare(rare),
+        }
+    }
+
+    /// What is not of every frame.
+    #[inline(never)]
+    fn handle_rare(&mut self, what: Event) {
+        match what {
+            Event::Arrive { .. } | Event::Free { .. } | Event::Wake { .. } => {}
+            Event::Head { dir, slot } => self.head(dir as usize, slot),
             Event::Start { flow, apart } => self.start(flow, apart),
             Event::Expect { flow } => self.expect(flow),
             Event::Slot { switch } => self.slot(switch as usize),
@@ -296,7 +308,7 @@ impl Fabric<'_> {
             }
             if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
                 let (to, stamp) = (self.address(frame.bytes()), self.hosts[from.node].carried());
-                let mut frame = SimFrame::new(frame, to).carrying(stamp);
+                let mut frame = self.spares.frame(frame, to).carrying(stamp);
                 if self.latency.is_some() {
                     let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
                     frame.set_journey(Journey::new(dir, self.now, tx, delay));
@@ -365,7 +377,24 @@ impl Fabric<'_> {
     #[inline]
     pub(super) fn frame_left(&mut self, s: usize) {
         if self.switches[s].pausing > 0 {
-            self.run_switch_timers(s);
+            self.resume(s);
+        }
+    }
+
+    /// Tells whom switch `s` need not hold back any more.
+    fn resume(&mut self, s: usize) {
+        let ns = self.ns();
+        if ns >= self.switches[s].refresh_at {
+            return self.run_switch_timers(s);
+        }
+        let tick = |part: &mut FabricSwitch| {
+            part.tick(ns);
+            part.take_resumed()
+        };
+        let resumed = self.switches[s].parts.iter_mut().map(tick);
+        let resumed = resumed.fold(PortSet::EMPTY, |all, ports| all.union(&ports));
+        for port in resumed.iter() {
+            self.send_due_pfc(s, port.index());
         }
     }
 
@@ -373,16 +402,21 @@ impl Fabric<'_> {
     pub(super) fn run_switch_timers(&mut self, s: usize) {
         let ns = self.ns();
         self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
-        // Elsewhere nothing is held back that could go on, or must be told so again.
-        for port in 0..self.switches[s].gauges.len() {
-            if self.switches[s].holding[port] == 0 {
-                continue;
-            }
-            let due = self.switches[s].part(port).generator(PortId(port as u16)).due(ns);
-            if due {
-                self.try_transmit(self.out[self.plan.hosts + s][port]);
-            }
+        let next = (0..self.switches[s].gauges.len()).map(|port| self.send_due_pfc(s, port)).min();
+        self.switches[s].refresh_at = next.unwrap_or(Nanos::MAX);
+    }
+
+    /// Lets `port` of switch `s` send a PFC frame, if one is due. Returns when the next one is.
+    fn send_due_pfc(&mut self, s: usize, port: usize) -> Nanos {
+        // Without a pause there is nothing that could go on, or must be told again.
+        if self.switches[s].holding[port] == 0 {
+            return Nanos::MAX;
         }
+        let id = PortId(port as u16);
+        if self.switches[s].part(port).generator(id).due(self.ns()) {
+            self.try_transmit(self.out[self.plan.hosts + s][port]);
+        }
+        self.switches[s].part(port).generator(id).next_deadline()
     }
 
     /// Puts a frame on the wire now.
@@ -397,7 +431,6 @@ impl Fabric<'_> {
         let to_switch = d.to.node >= hosts;
         let pipeline = pipeline(self.spec, to_switch, is_pause);
         let tail = begin + pipeline + d.line.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
-        let head = begin + pipeline + d.line.takes(HEAD_BYTES);
         d.line.occupy(self.now, wire_bytes(len));
         d.carried += 1;
         d.bytes += wire_bytes(len);
@@ -410,8 +443,10 @@ impl Fabric<'_> {
         if lost {
             return;
         }
-        let is_head = to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough && head < tail;
-        let time = if is_head { head } else { tail };
+        let cuts_through = to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough;
+        let head = if cuts_through { begin + pipeline + d.line.takes(HEAD_BYTES) } else { tail };
+        let is_head = head < tail;
+        let time = head.min(tail);
         if let Some(membership) = &mut self.membership
             && let Some(group) = membership.other(d.to.node)
         {
@@ -477,6 +512,7 @@ impl Fabric<'_> {
             if let (Some(latency), Some(journey)) = (&mut self.latency, frame.take_journey()) {
                 latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
             }
+            self.spares.put(frame);
             if let Some(arrival) = arrival {
                 self.arrived(&arrival);
             }

@@ -76,6 +76,9 @@ impl Fabric<'_> {
             self.switches[s].pausing += i32::from(more);
             self.switches[s].holding[port] += more;
         }
+        let node = &mut self.switches[s];
+        let next = node.part(port).generator(PortId(port as u16)).next_deadline();
+        node.refresh_at = node.refresh_at.min(next);
     }
 
     /// Brings the queue depth of a port up to date.

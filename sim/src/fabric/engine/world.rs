@@ -23,7 +23,7 @@ use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::report::Sample;
 use crate::fabric::routes::{self, Hop, Routes};
-use crate::fabric::sim_frame::{Address, SimFrame};
+use crate::fabric::sim_frame::{Address, SimFrame, Spares};
 use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
@@ -81,6 +81,8 @@ pub(super) struct SwitchNode {
     pub(super) pausing: i32,
     /// The same by port.
     pub(super) holding: Vec<i8>,
+    /// None of those is told again before, ns.
+    pub(super) refresh_at: Nanos,
     pub(super) gauges: Vec<Gauge>,
     /// What it sprays frames by.
     pub(super) lots: Rng,
@@ -192,6 +194,7 @@ pub(super) struct Fabric<'a> {
     pub(super) window: Option<Duration>,
     pub(super) slab: Vec<Flying>,
     pub(super) unused: Vec<u32>,
+    pub(super) spares: Spares,
     /// Earliest call asked for, by direction.
     pub(super) wake: Vec<Ps>,
     pub(super) telemetry: Option<Telemetry>,
@@ -258,7 +261,7 @@ impl<'a> Fabric<'a> {
             let gauges = vec![Gauge::default(); rates.len()];
             let holding = vec![0; gauges.len()];
             let lots = lots::stream(spec.seed, lots::SPRAY, node - plan.hosts);
-            Ok(SwitchNode { parts, core, pausing: 0, holding, gauges, lots, config })
+            Ok(SwitchNode { parts, core, pausing: 0, holding, refresh_at: 0, gauges, lots, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
         let dirs = directions(&plan, spec.seed);
@@ -321,6 +324,7 @@ impl<'a> Fabric<'a> {
             window: policy.window(),
             slab: Vec::new(),
             unused: Vec::new(),
+            spares: Spares::default(),
             now: 0,
             events: 0,
             done: 0,

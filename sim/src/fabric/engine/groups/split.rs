@@ -10,6 +10,7 @@ use crate::fabric::event_queue::EventQueue;
 use crate::fabric::graph::Work;
 use crate::fabric::latency::LatencyRecorder;
 use crate::fabric::orders::Orders;
+use crate::fabric::sim_frame::Spares;
 use std::sync::Arc;
 
 impl<'a> Fabric<'a> {
@@ -98,6 +99,7 @@ impl<'a> Fabric<'a> {
             window: None,
             slab: Vec::new(),
             unused: Vec::new(),
+            spares: Spares::default(),
             wake: self.wake.clone(),
             telemetry: self.telemetry.clone(),
             latency: self.latency.as_ref().map(|_| Box::new(LatencyRecorder::new())),
