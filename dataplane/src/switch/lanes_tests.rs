@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
+use crate::egress::VoqOrder;
 use crate::rng::Rng;
 
 /// What a case is about, drawn from a seed.
@@ -12,6 +13,7 @@ struct Case {
     lens: &'static [usize],
     marks: bool,
     weighted: bool,
+    order: VoqOrder,
 }
 
 impl Case {
@@ -21,7 +23,8 @@ impl Case {
         let lens: &[usize] = [&[60][..], &[60, 60, 594, 1500], &[1500]][below(3) as usize];
         let (inputs, classes) = (1 + below(5), [1, 3][below(2) as usize]);
         let (marks, weighted) = (below(2) == 1, below(2) == 1 && classes > 1);
-        Self { rng, inputs, classes, lens, marks, weighted }
+        let order = if below(3) == 0 { VoqOrder::Fifo } else { VoqOrder::Fair };
+        Self { rng, inputs, classes, lens, marks, weighted, order }
     }
 
     fn below(&mut self, n: u32) -> u32 {
@@ -32,6 +35,7 @@ impl Case {
         let mut params = params(6);
         params.mmu = MmuParams::lossy(6, 32 << 20);
         params.frames = 20_000;
+        params.voq = self.order;
         let wred = Wred { kmin: 4000, kmax: 60_000, pmax: ONE_Q32 / 2, at: MarkAt::Dequeue };
         for port in &mut params.ports {
             port.mark = [self.marks.then_some(wred); PRIORITIES];
