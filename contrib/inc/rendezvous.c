@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +19,11 @@
 /* Time for a connection, and between two tries to come back. */
 #define CONNECT_MS 1000
 #define AGAIN_MS 1000
+/* Silence after which TCP asks whether the controller is there, time between such questions, in s, and how many go without an
+ * answer: its machine may have lost its power, and closed nothing. */
+#define QUIET_S 15
+#define ASKED_AGAIN_S 5
+#define QUESTIONS 3
 
 static int fail(struct rendezvous *r, const char *format, ...)
 {
@@ -116,6 +122,15 @@ static void append_text(char *line, size_t size, const char *value)
 
 /* ---- lines over TCP ---- */
 
+static void notice_the_dead(int fd)
+{
+	int on = 1, quiet = QUIET_S, again = ASKED_AGAIN_S, questions = QUESTIONS;
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &quiet, sizeof quiet);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again, sizeof again);
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &questions, sizeof questions);
+}
+
 static int dial(struct rendezvous *r, uint32_t patience_ms)
 {
 	char host[LONGEST_TEXT + 1];
@@ -138,6 +153,7 @@ static int dial(struct rendezvous *r, uint32_t patience_ms)
 		if (fd < 0)
 			continue;
 		wait.fd = fd;
+		notice_the_dead(fd);
 		if (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)
 			error = errno;
 		else if (poll(&wait, 1, (int)patience_ms) != 1)

@@ -8,9 +8,11 @@
 //! ```
 //!
 //! `rank` is the root of a Reduce or Broadcast, 0xffff for all others. `primitive`: 0 AllReduce, 1 Reduce, 2 Broadcast, 3
-//! ReduceScatter or, with `all`, AllGather. `operator`: 0 Barrier, 1 sum, 2 maximum, 3 minimum; with `more`: 1 product, 2
-//! and, 3 or, 4 exclusive or. `type`: 0 i32, 1 f32, 2 u32, 3 i64, 4 f64, 5 f16, 6 bf16. With the low byte zero it is what
-//! the hosts of the public predecessor send (0xffff1000: sum of big-endian i32 for all).
+//! ReduceScatter or, with `all`, AllGather. `operator`: 0 Barrier, 1 sum, 2 maximum, 3 minimum; it is 1, too, where `more` says
+//! another one (1 product, 2 and, 3 or, 4 exclusive or), and where nothing is folded (Broadcast, AllGather). `type`: 0 i32, 1 f32,
+//! 2 u32, 3 i64, 4 f64, 5 f16, 6 bf16; it is 0 and big-endian where nothing is folded. Each operation has one word: bits that would
+//! say it otherwise are refused. With the low byte zero it is what the hosts of the public predecessor send (0xffff1000: sum of
+//! big-endian i32 for all).
 
 use crate::kernels::{ByteOrder, DataType, Flags, Fold, Operator};
 
@@ -261,6 +263,29 @@ mod tests {
         for operation in all {
             assert_eq!(Primitive::decode(operation.encode()), Some(operation));
             assert_eq!(Immediate::decode(operation.encode()), Some(Immediate::Operation(operation)));
+        }
+    }
+
+    /// Rows of the documentation: a word, and the operation as a job names it.
+    #[test]
+    fn words_are_what_the_documentation_says() {
+        let docs = include_str!("../../docs/inc.md");
+        let rows = docs
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `0x")?.strip_suffix("` |")?.split_once("` | `"));
+        let mut said = Vec::new();
+        for (word, operation) in rows {
+            let operation: crate::spec::Operation = serde_json::from_str(operation).unwrap();
+            let word = u32::from_str_radix(word, 16).unwrap();
+            let primitive = operation.primitive().unwrap();
+            assert_eq!((primitive.encode(), Primitive::decode(word)), (word, Some(primitive)), "{word:#x}");
+            said.push(operation);
+        }
+        let every: Vec<_> = Fold::all().map(|fold| fold.operator()).collect();
+        assert!(every.iter().all(|operator| said.iter().any(|o| o.operator == Some(*operator))));
+        use crate::spec::Kind::{AllGather, AllReduce, Barrier, Broadcast, Reduce, ReduceScatter};
+        for kind in [AllReduce, Reduce, ReduceScatter, Broadcast, AllGather, Barrier] {
+            assert!(said.iter().any(|operation| operation.kind == kind), "{kind:?}");
         }
     }
 

@@ -591,9 +591,10 @@ impl Desk {
         actions: &mut Vec<Action>,
     ) -> Result<(), String> {
         self.lets_in(&resume.token)?;
-        let job = self.jobs.get_mut(&resume.id);
-        let member = job.and_then(|job| job.members.iter_mut().find(|m| m.index == resume.index));
-        let Some(member) = member else {
+        let member = self.jobs.get_mut(&resume.id).and_then(|job| {
+            Some((job.name.clone(), job.members.iter_mut().find(|m| m.index == resume.index)?))
+        });
+        let Some((name, member)) = member else {
             let why = format!("job {} has ended", resume.id);
             actions.push(Action::Say(connection, Answer::Failed { why }));
             actions.push(Action::HangUp(connection));
@@ -601,6 +602,9 @@ impl Desk {
         };
         actions.extend(member.connection.replace(connection).map(Action::HangUp));
         actions.push(Action::Say(connection, Answer::Resumed {}));
+        let Member { index, host, .. } = member;
+        let note = format!("job {} (`{name}`): host {index} (`{host}`) is back", resume.id);
+        actions.push(Action::Note(note));
         Ok(())
     }
 

@@ -16,6 +16,7 @@ use anyhow::{Context, Error, Result, bail};
 use clap::Args;
 use hosts::Hosts;
 use inccl::Groups;
+pub use sessions::notice_the_dead;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;

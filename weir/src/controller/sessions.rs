@@ -54,8 +54,11 @@ pub(super) fn start(
     Ok(())
 }
 
-/// A host that has gone without a word ends its connection, whether it was to be told something or not.
-fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
+/// A peer that has gone without a word ends its connection, whether it was to be told something or not.
+///
+/// # Errors
+/// The socket cannot be told.
+pub fn notice_the_dead(stream: &TcpStream) -> nix::Result<()> {
     setsockopt(stream, sockopt::KeepAlive, &true)?;
     setsockopt(stream, sockopt::TcpKeepIdle, &QUIET)?;
     setsockopt(stream, sockopt::TcpKeepInterval, &ASKED_AGAIN)?;

@@ -6,13 +6,15 @@ use clap::Args;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_config::host::{HostConfig, HostPort, HostQp, HostRank, HostTraffic};
 use weir_dataplane::types::Nanos;
-use weir_inc::rendezvous::{Answer, Join, LONGEST, Request, Seat};
+use weir_inc::rendezvous::{Answer, Join, LONGEST, Request, Resume, Seat};
 use weir_inc::spec::{Kind, Operation, Policy};
 
 use super::build::results_to;
+use crate::controller::notice_the_dead;
 use crate::output::say;
 
 /// Time for all ranks to come.
@@ -21,6 +23,8 @@ const JOIN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(200);
 /// Time to connect, and to take or give a line once all have.
 const LINE: Duration = Duration::from_secs(2);
+/// Between two tries to come back to a controller.
+const AGAIN: Duration = Duration::from_secs(1);
 /// What an engine waits for a rank by itself.
 const PATIENCE: Nanos = 1_000_000_000;
 
@@ -44,9 +48,23 @@ pub struct Meeting(Vec<Connection>);
 
 #[derive(Debug)]
 struct Connection {
-    lines: BufReader<TcpStream>,
-    /// What has come of a line that is not whole.
-    begun: Vec<u8>,
+    address: String,
+    line: Line,
+    /// What brings it back to its seat; as long as it has none, nothing does.
+    resume: Option<Resume>,
+}
+
+#[derive(Debug)]
+enum Line {
+    Open {
+        lines: BufReader<TcpStream>,
+        /// What has come of a line that is not whole.
+        begun: Vec<u8>,
+    },
+    /// It has ended, and is made anew from then on.
+    Ended(Instant),
+    /// It is being made anew: whoever moves frames does not wait for that.
+    Dialled(JoinHandle<Result<TcpStream>>),
 }
 
 impl Meeting {
@@ -70,9 +88,8 @@ impl Meeting {
         };
         let mut connections = Vec::new();
         for qp in qps.iter().filter(|qp| qp.rank.is_some()) {
-            let mut connection = Connection::to(address)?;
-            connection.say(&Request::Join(Box::new(join(qp, &ports[qp.port], &token, job))))?;
-            connections.push(connection);
+            let join = Request::Join(Box::new(join(qp, &ports[qp.port], &token, job)));
+            connections.push(Connection::to(address, &join)?);
         }
         ensure!(!connections.is_empty(), "--controller: no connection of the file has send = \"allreduce\"");
         say!("waiting for the other ranks of job `{job}` at {address}");
@@ -80,27 +97,29 @@ impl Meeting {
         let over = || stop() || duration.is_some_and(|duration| began.elapsed() >= duration);
         let ranks = qps.iter_mut().filter(|qp| qp.rank.is_some());
         for (qp, connection) in ranks.zip(&mut connections) {
-            match connection.seat(address, &over)? {
-                Some(seat) => sit(qp, &seat)?,
+            // The index it joins with; the seat has another number for it.
+            let index = qp.rank.as_ref().map_or(0, |rank| rank.rank);
+            match connection.seat(&over)? {
+                Some(seat) => {
+                    connection.resume = Some(Resume { token: token.clone(), id: seat.id, index });
+                    sit(qp, &seat)?;
+                }
                 None => return Ok(None),
             }
         }
         Ok(Some(Self(connections)))
     }
 
-    /// Why there will be no more sums, once the controller says so. Waits for nothing.
+    /// Why there will be no more sums, once the controller says so. Comes back to one that was started anew. Waits for nothing.
     pub fn failed(&mut self) -> Option<String> {
-        self.0.iter_mut().find_map(|connection| match connection.heard() {
-            Some(Answer::Failed { why }) => Some(why),
-            _ => None,
-        })
+        self.0.iter_mut().find_map(Connection::look)
     }
 
     /// They need no more sums.
-    pub fn leave(mut self) {
-        for connection in &mut self.0 {
+    pub fn leave(self) {
+        for connection in self.0 {
             // Who has gone is told nothing.
-            let _ = connection.say(&Request::Leave {});
+            let _ = connection.leave();
         }
     }
 }
@@ -166,28 +185,50 @@ fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-impl Connection {
-    fn to(address: &str) -> Result<Self> {
-        let of = || format!("controller {address}");
-        let found = address.to_socket_addrs().with_context(of)?.next().with_context(of)?;
-        let stream = TcpStream::connect_timeout(&found, LINE).with_context(of)?;
-        stream.set_write_timeout(Some(LINE))?;
-        stream.set_read_timeout(Some(LOOK))?;
-        Ok(Self { lines: BufReader::new(stream), begun: Vec::new() })
+/// Connects, and says the first line.
+fn dial(address: &str, first: &Request) -> Result<TcpStream> {
+    let of = || format!("controller {address}");
+    let found = address.to_socket_addrs().with_context(of)?.next().with_context(of)?;
+    let stream = TcpStream::connect_timeout(&found, LINE).with_context(of)?;
+    notice_the_dead(&stream)?;
+    stream.set_write_timeout(Some(LINE))?;
+    say(&stream, first)?;
+    Ok(stream)
+}
+
+fn say(mut stream: &TcpStream, request: &Request) -> Result<()> {
+    let line = serde_json::to_string(request)? + "\n";
+    stream.write_all(line.as_bytes()).context("the controller does not listen")
+}
+
+impl Line {
+    fn open(stream: TcpStream) -> Self {
+        Self::Open { lines: BufReader::new(stream), begun: Vec::new() }
     }
 
-    fn say(&mut self, request: &Request) -> Result<()> {
-        let line = serde_json::to_string(request)? + "\n";
-        self.lines.get_mut().write_all(line.as_bytes()).context("the controller does not listen")
+    /// What has come by now. An error of kind [`is_silence`]: no line yet; an empty line, or another error: the connection has ended.
+    fn hear(lines: &mut BufReader<TcpStream>, begun: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+        let room = LONGEST.saturating_sub(begun.len()) as u64;
+        lines.take(room).read_until(b'\n', begun)?;
+        // A line that is not whole is not ended by more.
+        Ok(if begun.last() == Some(&b'\n') { std::mem::take(begun) } else { Vec::new() })
+    }
+}
+
+impl Connection {
+    fn to(address: &str, join: &Request) -> Result<Self> {
+        let stream = dial(address, join)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        Ok(Self { address: address.to_owned(), line: Line::open(stream), resume: None })
     }
 
     /// The first answer; `None`: nobody waits for it any more.
-    fn seat(&mut self, address: &str, over: &impl Fn() -> bool) -> Result<Option<Seat>> {
-        let mut line = Vec::new();
+    fn seat(&mut self, over: &impl Fn() -> bool) -> Result<Option<Seat>> {
+        let of = || format!("controller {}", self.address);
+        let Line::Open { lines, begun } = &mut self.line else { bail!("{}: the connection has ended", of()) };
         let began = Instant::now();
         let read = loop {
-            let room = LONGEST.saturating_sub(line.len()) as u64;
-            match (&mut self.lines).take(room).read_until(b'\n', &mut line) {
+            match Line::hear(lines, begun) {
                 Err(error) if is_silence(&error) && began.elapsed() < JOIN => {
                     if over() {
                         return Ok(None);
@@ -197,31 +238,78 @@ impl Connection {
             }
         };
         let seat = match read {
-            Ok(0) => bail!("controller {address}: the connection has ended"),
-            Ok(_) => match serde_json::from_slice(&line).with_context(|| format!("controller {address}"))? {
+            Ok(line) if line.is_empty() => bail!("{}: the connection has ended", of()),
+            Ok(line) => match serde_json::from_slice(&line).with_context(of)? {
                 Answer::Seat(seat) => *seat,
-                Answer::Refused { why } | Answer::Failed { why } => bail!("controller {address}: {why}"),
-                Answer::Resumed {} => {
-                    bail!("controller {address}: unexpected answer: resumed without having joined")
-                }
+                Answer::Refused { why } | Answer::Failed { why } => bail!("{}: {why}", of()),
+                Answer::Resumed {} => bail!("{}: unexpected answer: resumed without having joined", of()),
             },
             Err(error) if is_silence(&error) => {
-                bail!("controller {address}: not all ranks of the job came within {} s", JOIN.as_secs())
+                bail!("{}: not all ranks of the job came within {} s", of(), JOIN.as_secs())
             }
-            Err(error) => return Err(error).with_context(|| format!("controller {address}")),
+            Err(error) => return Err(error).with_context(of),
         };
-        self.lines.get_mut().set_nonblocking(true)?;
+        lines.get_mut().set_nonblocking(true)?;
         Ok(Some(seat))
     }
 
-    /// What the controller has said by now, if that is a line.
-    fn heard(&mut self) -> Option<Answer> {
-        let room = LONGEST.saturating_sub(self.begun.len()) as u64;
-        // An end, or an error: nothing more will be heard. The engine, too, tells of the end of a job.
-        let _ = (&mut self.lines).take(room).read_until(b'\n', &mut self.begun);
-        if self.begun.last() != Some(&b'\n') {
-            return None;
+    /// Reads what has come, and keeps the connection. Why there will be no more sums, if that was said.
+    fn look(&mut self) -> Option<String> {
+        match &mut self.line {
+            Line::Open { lines, begun } => match Line::hear(lines, begun) {
+                Ok(line) if !line.is_empty() => match serde_json::from_slice(&line) {
+                    Ok(Answer::Failed { why } | Answer::Refused { why }) => return Some(why),
+                    Ok(Answer::Resumed {}) => say!("controller {}: has us again", self.address),
+                    // Of a controller of another time, perhaps.
+                    Ok(Answer::Seat(_)) | Err(_) => {}
+                },
+                Err(error) if is_silence(&error) => {}
+                Ok(_) | Err(_) => {
+                    say!(
+                        "controller {}: the connection has ended; sums go on, and it is tried again",
+                        self.address
+                    );
+                    self.line = Line::Ended(Instant::now());
+                }
+            },
+            Line::Ended(again) if *again <= Instant::now() => {
+                let (address, resume) = (self.address.clone(), self.resume.clone()?);
+                let dial = move || {
+                    let stream = dial(&address, &Request::Resume(resume))?;
+                    stream.set_nonblocking(true)?;
+                    Ok(stream)
+                };
+                self.line = Line::Dialled(std::thread::spawn(dial));
+            }
+            Line::Dialled(thread) if thread.is_finished() => self.take_up(),
+            Line::Ended(_) | Line::Dialled(_) => {}
         }
-        serde_json::from_slice(&std::mem::take(&mut self.begun)).ok()
+        None
+    }
+
+    /// Takes the connection that was made anew, or tries again a little later. Waits for it.
+    fn take_up(&mut self) {
+        let line = std::mem::replace(&mut self.line, Line::Ended(Instant::now() + AGAIN));
+        if let Line::Dialled(thread) = line
+            && let Ok(Ok(stream)) = thread.join()
+        {
+            self.line = Line::open(stream);
+        }
+    }
+
+    /// It needs no more sums. One that has lost its connection comes back for that: who does not say so is waited for.
+    fn leave(mut self) -> Result<()> {
+        self.look();
+        if let Line::Dialled(_) = self.line {
+            self.take_up();
+        }
+        match (&self.line, self.resume) {
+            (Line::Open { lines, .. }, _) => say(lines.get_ref(), &Request::Leave {}),
+            (_, Some(resume)) => {
+                let stream = dial(&self.address, &Request::Resume(resume))?;
+                say(&stream, &Request::Leave {})
+            }
+            (_, None) => Ok(()),
+        }
     }
 }

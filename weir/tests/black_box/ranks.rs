@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// Queue pairs of the engine begin here.
 const QPN: usize = 0x100;
 
+/// What lets hosts in at a controller.
+const TOKEN: &str = "s3cret\n";
+
 /// PSNs of both ways wrap soon.
 const UP: u64 = 0xff_ffe0;
 const DOWN: u64 = 0xff_fff0;
@@ -143,6 +146,39 @@ impl Rig {
         let ended = self.weir(&["show", table, "--json"]);
         let shown: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
         shown[table].as_array().unwrap().clone()
+    }
+
+    /// A controller of this switch and its hosts 1 and 2, and where it listens; `more`: arguments.
+    fn controller(&self, listen: &str, more: &[&str]) -> (Running, String) {
+        let api = self.path().join("s.sock");
+        let mut fabric = format!(
+            "[[switch]]\nname = \"weir\"\napi = {api:?}\n\
+             engine = {{ port = \"inc0\", mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\" }}\n"
+        );
+        for host in [1, 2] {
+            fabric += &format!("[[host]]\nname = \"h{host}\"\nip = \"10.0.0.{host}\"\nswitch = \"weir\"\n");
+        }
+        let (fabric, token) = (self.write("fabric.toml", &fabric), self.secret("token", TOKEN));
+        let mut command = Command::new(WEIR);
+        command.args(["inc", "controller", &fabric, "--listen", listen, "--token-file", &token]).args(more);
+        let mut controller = Running::start(&mut command);
+        controller.says("switches with engines");
+        let said = controller.stdout();
+        let said = said.lines().find_map(|line| line.strip_prefix("controller "));
+        let address = said.unwrap().split(' ').next().unwrap().trim_end_matches(':').to_owned();
+        (controller, address)
+    }
+
+    /// A host that meets the others at a controller. Nothing of the numbers in its file is so.
+    fn joins(&self, address: &str, (host, index): (u8, usize), job: &str, sums: &str) -> Host {
+        let file = format!(
+            "{}[[qp]]\nport = \"h{host}\"\npeer_ip = \"10.0.0.9\"\npeer_qpn = 5\nack_timeout = \"1s\"\nretries = 50\n\
+             send = \"allreduce\"\n{sums}inc.rank = {index}\ninc.tree = [0, 1]\n",
+            port(host, &memif(self.path(), host, "client"))
+        );
+        let token = self.secret("token", TOKEN);
+        let at = ["--controller", address, "--token-file", &token, "--job", job];
+        Host::start_with(Command::new(WEIR), &at, self.path(), &format!("rank-{host}"), &file)
     }
 
     fn wait_for_sums(&self, more_than: u64) {
@@ -352,21 +388,8 @@ fn a_second_run_of_the_ranks_of_a_job_says_that_the_job_is_made_anew() {
 #[test]
 fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
     let mut rig = Rig::new(2);
-    let api = rig.path().join("s.sock");
-    let mut fabric = format!(
-        "[[switch]]\nname = \"weir\"\napi = {api:?}\n\
-         engine = {{ port = \"inc0\", mac = \"02:00:00:00:01:00\", ip = \"10.0.0.200\" }}\n"
-    );
-    for host in [1, 2] {
-        fabric += &format!("[[host]]\nname = \"h{host}\"\nip = \"10.0.0.{host}\"\nswitch = \"weir\"\n");
-    }
-    let (fabric, token) = (rig.write("fabric.toml", &fabric), rig.secret("token", "s3cret\n"));
-    let mut command = Command::new(WEIR);
-    command.args(["inc", "controller", &fabric, "--listen", "127.0.0.1:0", "--token-file", &token]);
-    let mut controller = Running::start(&mut command);
-    controller.says("switches with engines");
-    let said = controller.stdout();
-    let address = said.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
+    let (_controller, address) = rig.controller("127.0.0.1:0", &[]);
+    let token = rig.secret("token", TOKEN);
     // One that waits for another who never comes can be ended.
     let alone = format!(
         "[eal]\nargs = [\"--no-huge\", \"--no-pci\", {:?}, \"--file-prefix=weir-alone-{}\"]\n{}[[qp]]\nport = \"h1\"\n\
@@ -390,16 +413,7 @@ fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
     ]);
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     assert!(ended.stdout.contains("waiting for the other ranks of job `alone`"), "{ended:?}");
-    // Nothing of the numbers in the file is so.
-    let start = |(host, index): (u8, usize), job: &str, sums: &str| {
-        let file = format!(
-            "{}[[qp]]\nport = \"h{host}\"\npeer_ip = \"10.0.0.9\"\npeer_qpn = 5\nack_timeout = \"1s\"\nretries = 50\n\
-             send = \"allreduce\"\n{sums}inc.rank = {index}\ninc.tree = [0, 1]\n",
-            port(host, &memif(rig.path(), host, "client"))
-        );
-        let at = ["--controller", &address, "--token-file", &token, "--job", job];
-        Host::start_with(Command::new(WEIR), &at, rig.path(), &format!("rank-{host}"), &file)
-    };
+    let start = |who: (u8, usize), job: &str, sums: &str| rig.joins(&address, who, job, sums);
     // One sends and is sent to, one writes and is written to, where the controller says and is told.
     let sums = "message = 5000\nmessages = 100\n";
     let writes = "message = 5000\nmessages = 100\ninc.write = true\ninc.write_results = true\n";
@@ -427,6 +441,44 @@ fn ranks_meet_at_a_controller_and_hear_from_it_that_their_switch_is_gone() {
         let findings = results["findings"].to_string();
         assert!(findings.contains("the controller says: switch `weir` does not answer"), "{findings}");
     }
+}
+
+#[test]
+fn a_controller_that_was_started_anew_has_its_ranks_back() {
+    let rig = Rig::new(2);
+    let state = rig.write("state.json", "");
+    std::fs::remove_file(&state).unwrap();
+    let more = ["--state", &state];
+    let (controller, address) = rig.controller("127.0.0.1:0", &more);
+    // The number of a host at the controller is its index, not its rank.
+    let [mut one, other] = [(2, 0), (1, 1)].map(|who| rig.joins(&address, who, "train", "message = 5000\n"));
+    rig.wait_for_sums(10);
+    controller.stop(Signal::SIGKILL);
+    one.program.says("the connection has ended");
+    let (mut controller, _) = rig.controller(&address, &more);
+    controller.says("host 0 (`h2`) is back");
+    controller.says("host 1 (`h1`) is back");
+    one.program.says("has us again");
+    let folded = number(&rig.rows("inc")[0], "folded");
+    rig.wait_for_sums(folded + 100);
+    one.program.signal(Signal::SIGINT);
+    let [mine, theirs] = [one.ended(), other.ended()].map(|ended| rank(&passed(&ended)[0]));
+    assert_eq!(mine[1..], theirs[1..], "the same rounds");
+    controller.says("all hosts have left");
+    assert!(!controller.stdout().contains("failed"), "{}", controller.stdout());
+    wait_for("the job to go", || rig.rows("inc").is_empty().then_some(()));
+    // One that knows nothing of the job says so.
+    let (controller, address) = rig.controller("127.0.0.1:0", &[]);
+    let hosts = [(1, 0), (2, 1)].map(|who| rig.joins(&address, who, "lost", "message = 5000\n"));
+    rig.wait_for_sums(10);
+    controller.stop(Signal::SIGKILL);
+    let _controller = rig.controller(&address, &[]);
+    for (ended, results, _) in hosts.map(Host::ended) {
+        assert_eq!(ended.code(), Some(1), "{ended:?}");
+        let findings = results["findings"].to_string();
+        assert!(findings.contains("has ended"), "{findings}");
+    }
+    rig.switch.stop_after_hosts_came_and_went();
 }
 
 #[test]
