@@ -6,6 +6,7 @@
 //! allows, so both are settled before the port opens.
 
 use super::devargs;
+use super::mtu::{self, Carries};
 use crate::machine::Machine;
 use crate::refusal::refuse;
 use anyhow::Result;
@@ -25,9 +26,6 @@ const DRIVER_HEADER: u32 = 32;
 /// Block of the driver by default, bytes. The kernel wants whole pages; the driver takes it that frames
 /// follow each other without a gap, so a block must be whole frames too.
 const DEFAULT_BLOCK: u32 = 4096;
-
-/// Ethernet header and one tag, which the MTU of an interface does not count.
-const UNCOUNTED: u32 = 18;
 
 fn argument<'a>(port: &'a PortConfig, key: &str) -> Option<&'a str> {
     devargs::argument(&port.device, &["net_af_packet", "eth_af_packet"], key)
@@ -115,18 +113,29 @@ pub fn fits(port: &PortConfig, machine: &Machine) -> Result<()> {
         return Err(refuse("", what, "run as root, or setcap cap_net_raw,cap_net_admin+ep the program"));
     }
     devargs(port)?;
-    if let Some(carries) = machine.mtu(interface).filter(|carries| u32::from(port.mtu) > carries + UNCOUNTED)
-    {
-        let own = u32::from(port.mtu);
-        let what = format!(
-            "mtu = {own} counts the Ethernet header, interface {interface} takes {carries} bytes behind it and would lose longer \
-             frames"
-        );
-        let remedy =
-            format!("ip link set {interface} mtu {}, or mtu = {}", own - UNCOUNTED, carries + UNCOUNTED);
-        return Err(refuse("", what, remedy));
+    match machine.mtu(interface).and_then(|mtu| too_small(port, interface, mtu)) {
+        Some((what, remedy)) => Err(refuse("", what, remedy)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// What an interface with this MTU does to frames of a port, and what to change. `None`: it takes what the port may send.
+pub fn too_small(port: &PortConfig, interface: &str, mtu: u32) -> Option<(String, String)> {
+    let (own, takes) = (u32::from(port.mtu), mtu::longest(mtu));
+    (own > takes).then(|| {
+        let what = format!(
+            "mtu = {own} counts the Ethernet header, interface {interface} takes {mtu} bytes behind it and would lose longer frames"
+        );
+        let least = mtu + own - takes;
+        (what, format!("ip link set {interface} mtu {least}, or mtu = {takes}"))
+    })
+}
+
+/// What the interface behind a port takes, where the kernel loses without a word what it does not.
+pub fn carries(port: &PortConfig) -> Option<Carries> {
+    let carries = Carries::default();
+    carries.set(Machine::here().mtu(interface(port)?));
+    Some(carries)
 }
 
 #[cfg(test)]

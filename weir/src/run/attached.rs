@@ -1,5 +1,6 @@
 //! The devices behind the ports, which come and go: what those before on the same port have counted stays.
 
+use super::mtu::Carries;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_dpdk::{Port, Started};
 use weir_mgmt::snapshot::NicStats;
@@ -9,6 +10,8 @@ struct Attached {
     port: Port<Started>,
     /// What devices counted that have been let go.
     before: NicStats,
+    /// What it was not given since its interface would have lost it.
+    carries: Option<Carries>,
 }
 
 /// The devices of all ports of a switch, for the main thread and for management.
@@ -16,10 +19,10 @@ struct Attached {
 pub struct Devices(Arc<[Mutex<Attached>]>);
 
 impl Devices {
-    /// Those a switch starts with.
-    pub fn new(ports: Vec<Port<Started>>) -> Self {
-        let one = |port| Mutex::new(Attached { port, before: NicStats::default() });
-        Self(ports.into_iter().map(one).collect())
+    /// Those a switch starts with, and what the interfaces behind them take.
+    pub fn new(ports: impl Iterator<Item = (Port<Started>, Option<Carries>)>) -> Self {
+        let one = |(port, carries)| Mutex::new(Attached { port, before: NicStats::default(), carries });
+        Self(ports.map(one).collect())
     }
 
     /// How many there are.
@@ -36,7 +39,12 @@ impl Devices {
         question(&self.lock(port).port)
     }
 
-    /// What drivers have counted for a port since the start.
+    /// What the interface behind a port takes, where that is looked at for every frame.
+    pub fn carries(&self, port: usize) -> Option<Carries> {
+        self.lock(port).carries.clone()
+    }
+
+    /// What drivers have counted for a port since the start, and what was lost for them.
     pub fn nic_stats(&self, port: usize) -> NicStats {
         self.lock(port).counted()
     }
@@ -44,7 +52,7 @@ impl Devices {
     /// Lets go of a device whose queues nobody uses. `false`: somebody does, still.
     pub fn give_up(&self, port: usize) -> bool {
         let mut attached = self.lock(port);
-        let counted = attached.counted();
+        let counted = attached.by_drivers();
         let gone = attached.port.give_up().is_ok();
         if gone {
             attached.before = counted;
@@ -60,7 +68,17 @@ impl Devices {
 
 impl Attached {
     fn counted(&self) -> NicStats {
-        let Self { port, before } = self;
+        let too_long = self.carries.as_ref().map_or(0, Carries::too_long);
+        let by_drivers = self.by_drivers();
+        NicStats {
+            tx_errors: by_drivers.tx_errors + too_long,
+            tx_lost: by_drivers.tx_lost + too_long,
+            ..by_drivers
+        }
+    }
+
+    fn by_drivers(&self) -> NicStats {
+        let Self { port, before, .. } = self;
         // One that is gone has nothing to add.
         let now = port.stats().unwrap_or_default();
         NicStats {

@@ -1,6 +1,7 @@
 //! What the loop asks of devices and of time: DPDK's in a switch that runs, made up ones in its tests. All of it is
 //! known when the loop is compiled, and costs nothing.
 
+use super::mtu::Carries;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::Wire;
 use weir_dataplane::types::{Burst, Nanos};
@@ -88,24 +89,31 @@ impl Time for Clock {
     }
 }
 
-/// A transmit queue, and the pool control frames are made from.
+/// A transmit queue, the pool control frames are made from, and what the interface behind it takes, if the driver does not say what
+/// it lost.
 #[derive(Debug)]
 pub struct DpdkWire {
     tx: TxQueue,
     pool: Mempool,
+    carries: Option<Carries>,
 }
 
 impl DpdkWire {
-    /// A queue, and where control frames come from.
-    pub fn new(tx: TxQueue, pool: Mempool) -> Self {
-        Self { tx, pool }
+    /// A queue, where control frames come from, and what may be sent.
+    pub fn new(tx: TxQueue, pool: Mempool, carries: Option<Carries>) -> Self {
+        Self { tx, pool, carries }
     }
 }
 
 impl Wire<Mbuf> for DpdkWire {
     #[inline]
     fn send(&mut self, frames: &mut Burst<Mbuf>) -> usize {
-        self.tx.transmit(frames)
+        match &self.carries {
+            Some(carries) if !carries.takes_all(frames) => {
+                carries.send(frames, |frames| self.tx.transmit(frames))
+            }
+            _ => self.tx.transmit(frames),
+        }
     }
 
     #[cold]

@@ -1,6 +1,7 @@
 //! What the main thread sees of ports: links that come up and go down, at what speed, devices that are taken away, and
 //! interfaces of the kernel that are made anew: those of a container go with it, and come back with the next one.
 
+use super::af_packet;
 use super::attached::Devices;
 use super::devices::{self, OpenPort};
 use super::io::{Dpdk, DpdkWire, Io};
@@ -8,6 +9,7 @@ use super::kernel;
 use super::lldp::Outbox;
 use super::office::Office;
 use super::worker::{RING_LIMIT_EIGHTHS, WorkerPort};
+use crate::machine::Machine;
 use crate::output::{say, say_err};
 use nix::net::if_::if_nametoindex;
 use serde_json::json;
@@ -21,6 +23,9 @@ use weir_mgmt::snapshot::{DeviceState, PortState};
 
 /// How often it is looked whether an interface is another one, and whether one that is gone is back.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How often it is looked what an interface takes: until then the kernel loses what it does not.
+const LOOK_AT_MTU: Duration = Duration::from_millis(100);
 
 /// What one worker has of a port: given back when its device is taken away, for another thread to close, and taken when
 /// there is one again.
@@ -53,6 +58,9 @@ struct Interface {
     index: Option<u32>,
     /// When to look next.
     due: Instant,
+    /// When to look at its MTU next, and that it is too small, as last said.
+    mtu_due: Instant,
+    small: Option<u32>,
     /// Why the next one could not be had, as last said.
     refused: String,
 }
@@ -167,7 +175,10 @@ impl Links {
                         tell(office, "removing", watched, None);
                     }
                 }
-                Device::There => watched.look(id, devices, office),
+                Device::There => {
+                    watched.look(id, devices, office);
+                    watched.look_at_mtu(id, devices, office);
+                }
             }
         }
         if !self.ports.iter().map(Watched::state).eq(self.told.iter().cloned()) {
@@ -179,8 +190,8 @@ impl Links {
 
 impl Interface {
     fn new(name: &str) -> Self {
-        let index = if_nametoindex(name).ok();
-        Self { name: name.to_owned(), index, due: Instant::now(), refused: String::new() }
+        let (index, now) = (if_nametoindex(name).ok(), Instant::now());
+        Self { name: name.to_owned(), index, due: now, mtu_due: now, small: None, refused: String::new() }
     }
 
     /// The interface of that name, where it is time to look and there is one.
@@ -267,7 +278,8 @@ impl Watched {
             }
         };
         let OpenPort { port, rx, tx, tx_of_others, ring_size, .. } = opened;
-        let wire = |worker: usize, tx| DpdkWire::new(tx, opening.pools[worker].clone());
+        let carries = devices.carries(id.index());
+        let wire = |worker: usize, tx| DpdkWire::new(tx, opening.pools[worker].clone(), carries.clone());
         let mut own = WorkerPort::new(id, rx, wire(owner, tx), Some(ring_size * RING_LIMIT_EIGHTHS / 8));
         if let Some(Kept { outbox, curve, published_curve }) = self.kept.take() {
             (own.outbox, own.curve, own.published_curve) = (outbox, curve, published_curve);
@@ -315,6 +327,39 @@ impl Watched {
                 say!("port {}: {odd}", self.config.name);
             }
         }
+    }
+
+    /// The kernel tells nobody that an interface takes less than before: frames of the port are lost from then on.
+    fn look_at_mtu(&mut self, id: PortId, devices: &Devices, office: &Office) {
+        let Self { config, interface: Some(interface), .. } = self else { return };
+        if Instant::now() < interface.mtu_due || !kernel::DRIVERS.contains(&&*self.capabilities.driver) {
+            return;
+        }
+        interface.mtu_due = Instant::now() + LOOK_AT_MTU;
+        let mtu = Machine::here().mtu(&interface.name);
+        if let Some(carries) = devices.carries(id.index()) {
+            carries.set(mtu);
+        }
+        // One that is gone takes nothing, which is said of its link.
+        let Some(mtu) = mtu else { return };
+        let small = af_packet::too_small(config, &interface.name, mtu);
+        if interface.small == small.as_ref().map(|_| mtu) {
+            return;
+        }
+        interface.small = small.as_ref().map(|_| mtu);
+        let mut fields = json!({ "port": config.name, "interface": interface.name, "interface_mtu": mtu, "mtu": config.mtu });
+        let phase = match small {
+            Some((detail, remedy)) => {
+                say_err!("weir: port {}: {detail}\n  -> {remedy}", config.name);
+                (fields["detail"], fields["remedy"]) = (json!(detail), json!(remedy));
+                "alarm"
+            }
+            None => {
+                say!("port {}: interface {} takes all frames of the port again", config.name, interface.name);
+                "end"
+            }
+        };
+        office.report("interface_mtu", phase, &fields);
     }
 
     /// How the configured rate and the link's do not fit.

@@ -12,9 +12,10 @@ mod launched;
 mod links;
 mod lldp;
 pub mod memory;
-mod mgmt;
+pub mod mgmt;
 mod mirror;
 pub mod misfits;
+mod mtu;
 mod notify;
 pub mod off_core;
 mod office;
@@ -37,6 +38,7 @@ use links::{Links, Opening};
 use lldp::Lldp;
 use memory::PoolSize;
 use mirror::Mirrors;
+use mtu::Carries;
 use notify::Notifier;
 use off_core::{Absence, Thread};
 use office::{Granting, Office, Work, Workers};
@@ -295,14 +297,15 @@ impl Running {
         let mut engines = Vec::new();
         let mut curves = Vec::new();
         let mut capabilities = Vec::new();
+        let carries: Vec<Option<Carries>> = config.ports.iter().map(af_packet::carries).collect();
         for (i, open) in ports.into_iter().enumerate() {
             let limit = open.ring_size * RING_LIMIT_EIGHTHS / 8;
             let id = PortId(i as u16);
             for (lcore, tx) in open.tx_of_others {
-                let wire = DpdkWire::new(tx, pools[lcore].clone());
+                let wire = DpdkWire::new(tx, pools[lcore].clone(), carries[i].clone());
                 workers[lcore].others.push((id, wire));
             }
-            let wire = DpdkWire::new(open.tx, pools[owner[i]].clone());
+            let wire = DpdkWire::new(open.tx, pools[owner[i]].clone(), carries[i].clone());
             let mut port = WorkerPort::new(id, open.rx, wire, Some(limit));
             port.curve.follow(workers[owner[i]].switch.marking(id));
             curves.push(port.published_curve.clone());
@@ -313,7 +316,7 @@ impl Running {
                 (Some(engine), Some(end)) => {
                     let rate = config.ports[i].rate.within(open.rate).unwrap_or(NOMINAL_RATE);
                     let pool = pools[owner[i]].clone();
-                    let wire = DpdkWire::new(end.tx, pool.clone());
+                    let wire = DpdkWire::new(end.tx, pool.clone(), None);
                     let (end, window) = inc::behind(id, (end.rx, wire, pool), engine, rate);
                     workers[owner[i]].engines.push(end);
                     engines.push(window);
@@ -324,7 +327,7 @@ impl Running {
         }
         let readers = (0..handles.len()).map(|i| workers[owner[i]].switch.read_lldp(PortId(i as u16)));
         let readers = readers.collect();
-        let devices = Devices::new(handles);
+        let devices = Devices::new(handles.into_iter().zip(carries));
         let copies = workers.iter_mut().map(|worker| worker.switch.read_mirrors()).collect();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
         let threads: Vec<Thread> = workers.iter().map(|_| Thread::new()).collect();

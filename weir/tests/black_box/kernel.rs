@@ -1,9 +1,12 @@
 //! Ordinary hosts of the kernel behind `configs/af-packet.toml`, with all the offloads a veth pair has by default.
 
+use crate::support::frames::{plain, tagged};
 use crate::support::namespace::Namespace;
 use crate::support::program::{Running, Switch, weir};
+use crate::support::wire::Socket;
 use crate::support::{need, run, tools, wait_for};
 use std::path::Path;
+use weir_dataplane::types::Mac;
 
 /// Two hosts, 10.0.0.1 and 10.0.0.2, and between them the interfaces `veth0` and `veth1` of a third namespace.
 struct Hosts {
@@ -121,6 +124,65 @@ fn an_interface_that_is_made_anew_is_taken_up_again() {
     said(&mut switch, "port veth0: interface veth0 has been made anew", 4);
     wait_for("a port that has its interface", || state("present"));
     switch.stop();
+}
+
+/// The MTU of an interface shrinks while frames pass: what it does not take any more is said, and counted.
+#[test]
+fn an_interface_that_takes_less_than_before_loses_nothing_without_a_word() {
+    let between = need!(Namespace::new());
+    need!(between.veth("s0", "h0", 9000).and_then(|()| between.veth("s1", "h1", 9000)));
+    let port = |n: u8| {
+        format!(
+            "[[port]]\nname = \"s{n}\"\ndevice = \"net_af_packet{n},iface=s{n}\"\nrate = \"1G\"\nmtu = 9018\n"
+        )
+    };
+    let config = format!(
+        "[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"32MiB\"\nframes = 8192\n{}{}",
+        port(0),
+        port(1)
+    );
+    let mut switch = Switch::start_in(&between, &config);
+    let socket = switch.socket();
+    let (one, other) = (Socket::open(&between, "h0"), Socket::open(&between, "h1"));
+    let [src, dst] = [1, 2].map(|n| Mac([2, 0, 0, 0, 0, n]));
+    let shown = || -> serde_json::Value {
+        let shown = weir(&["show", "ports", "--json", "--socket", &socket]).stdout;
+        serde_json::from_str::<serde_json::Value>(&shown).unwrap()["ports"][1].clone()
+    };
+    let send = |frames: &[Vec<u8>]| frames.iter().for_each(|frame| one.send(frame));
+    let mut buffer = vec![0; 16 << 10];
+    let mut comes = |bytes: usize| {
+        wait_for("a frame", || {
+            other.receive(&mut buffer).filter(|frame| frame.len() == bytes && frame[..6] == dst.0).map(|_| ())
+        });
+    };
+    send(&[plain(dst, src, 8990, 0)]);
+    comes(8990);
+    run(between.command("ip").args(["link", "set", "s1", "mtu", "1500"]));
+    switch.program().says("-> ip link set s1 mtu 9000, or mtu = 1518");
+    let tag = |frame| tagged(frame, &[(0x8100, 3 << 13)]);
+    // Those of 1515 bytes and more are lost, but for a tag.
+    let frames: Vec<_> = [1400, 3000, 8990, 1515, 1514].map(|bytes| plain(dst, src, bytes, 0)).into();
+    send(&frames);
+    comes(1400);
+    send(&[tag(plain(dst, src, 1514, 0)), tag(plain(dst, src, 1515, 0)), plain(dst, src, 200, 0)]);
+    comes(200);
+    let counts = |key: &str, frames: u64| {
+        wait_for(key, || (shown()[key].as_u64() == Some(frames)).then_some(()));
+    };
+    counts("nic_tx_errors", 4);
+    counts("lossless_drops_possible", 4);
+    let events = || weir(&["show", "events", "--socket", &socket]).stdout;
+    let alarms = || events().lines().filter(|line| line.contains("interface_mtu")).count();
+    assert_eq!(alarms(), 1, "{}", events());
+    assert!(events().lines().any(|line| line.contains("nic.tx")), "{}", events());
+    run(between.command("ip").args(["link", "set", "s1", "mtu", "9000"]));
+    switch.program().says("interface s1 takes all frames of the port again");
+    send(&[plain(dst, src, 8990, 0)]);
+    comes(8990);
+    wait_for("the end of the alarm", || (alarms() == 2).then_some(()));
+    counts("nic_tx_errors", 4);
+    assert_eq!(switch.stop().port("s1", "lossless_drops_possible"), 4);
 }
 
 /// Before anything runs `doctor` can say it, too.
