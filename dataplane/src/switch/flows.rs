@@ -2,14 +2,13 @@
 //! has already happened to a frame, or where counters are published.
 
 use super::{OwnPort, Switch};
-use crate::drops::{DropReason, Side};
-use crate::egress::{BatchHeader, Meta};
+use crate::egress::Meta;
 use crate::flows::{Cause, FlowId, PAUSE_LOOKS, Where};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::parse::Profile;
 use crate::pfc::bits;
-use crate::types::{Nanos, PRIORITIES, PortId};
+use crate::types::{Nanos, PortId};
 
 /// The flow of a frame seen somewhere.
 fn flow_of<F: Frame>(profile: &Profile, frame: &F, place: Where) -> Option<FlowId> {
@@ -30,23 +29,17 @@ impl<F: Frame> OwnPort<F> {
         }
     }
 
-    /// Frames of a header are about to be counted as lost here; `frame` has each of them.
+    /// Frames are about to be counted as lost here; `frame` has each of them.
     #[cold]
     pub(super) fn attribute_loss<'a>(
         &mut self,
-        reason: DropReason,
-        header: &BatchHeader,
+        place: Where,
         frames: u32,
         frame: impl Fn(u32) -> Option<&'a F>,
     ) where
         F: 'a,
     {
         let Self { flows: Some(flows), params, .. } = self else { return };
-        let priority = match reason.side() {
-            Side::Departure => header.queue,
-            Side::Arrival => (usize::from(header.pg) % PRIORITIES) as u8,
-        };
-        let place = Where { in_port: header.in_port, priority, reason: Some(reason) };
         let mut next = 0;
         while let Some((at, weight)) = flows.due(Cause::Drop, frames - next) {
             let id = frame(next + at).and_then(|frame| flow_of(&params.profile, frame, place));

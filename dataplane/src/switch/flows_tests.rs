@@ -1,14 +1,16 @@
 //! What a switch puts down to flows, against what has become of each frame.
 
+use crate::drops::DropReason;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
-use crate::egress::VoqOrder;
-use crate::flows::{Addresses, Cause, Counted, Epoch, FlowParams, PAUSE_LOOKS};
+use crate::egress::{BatchHeader, VoqOrder};
+use crate::flows::{Addresses, Cause, Counted, Epoch, FlowParams, PAUSE_LOOKS, Where};
 use crate::frame::{Frame, OwnedFrame};
-use crate::mmu::{Limit, MmuParams, PgParams, PoolId};
+use crate::mmu::{Admission, Limit, MmuParams, PgParams, PoolId};
 use crate::pfc::generate::{self, LastCause};
 use crate::rng::Rng;
+use crate::switch::lost::place_of;
 use crate::switch::tests::{assert_conserved, receive, transmit};
-use crate::switch::{Switch, SwitchParams, Tap, TapOrder};
+use crate::switch::{MirrorParams, MirrorTo, Switch, SwitchParams, Tap, TapOrder};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -284,4 +286,36 @@ fn a_tap_on_losses_agrees() {
     });
     assert_eq!(counts(&switch.flows(PortId(0)).unwrap().current, Cause::Drop), seen);
     assert!(seen.values().sum::<u64>() > 20);
+}
+
+/// A copy for a mirror and a frame of the control pool are charged to groups of no port, whose numbers follow from how many ports
+/// there are: what is shown is their class.
+#[test]
+fn what_is_charged_to_no_port_is_lost_with_its_class() {
+    let to = MirrorTo::Port { port: PortId(2), queue: 5 };
+    let rx = [PortId(0)].into_iter().collect();
+    for ports in 3..6 {
+        let mut params = crate::switch::tests::params(ports);
+        (params.flows, params.mmu.mirror, params.mmu.control) = (Some(FLOWS), 1, 10_000);
+        params.mirrors = vec![MirrorParams { rx, tx: Default::default(), filter: Default::default(), to }];
+        let mut switch = Switch::<OwnedFrame>::new(params).unwrap();
+        receive(&mut switch, 0, [frame(1, 0, 3, 700)], 0);
+        let lost = switch.flows(PortId(0)).unwrap().current.flows[Cause::Drop as usize].flows();
+        let places: Vec<Where> = lost.map(|flow| flow.id.place()).collect();
+        let place = |in_port, priority, reason| Where { in_port, priority, reason: Some(reason) };
+        assert_eq!(places, [place(0, 5, DropReason::MirrorNoRoom)], "{ports} ports");
+        let group = switch.admission().control_pg().unwrap().0 as u16;
+        let own = BatchHeader { in_port: 1, queue: 4, pg: 8 + 3, ..BatchHeader::NONE };
+        let pooled = BatchHeader { pg: group, ..own };
+        let control = switch.ports.params(1).classifier.control_class().pg;
+        for (header, reason, priority) in [
+            (own, DropReason::IngressNoSlot, 3),
+            (own, DropReason::EgressPortDown, 4),
+            (pooled, DropReason::IngressNoSlot, control),
+            (pooled, DropReason::EgressPortDown, 4),
+        ] {
+            let seen = place_of(&switch.ports, switch.admission(), reason, &header);
+            assert_eq!(seen, place(1, priority, reason), "{ports} ports");
+        }
+    }
 }

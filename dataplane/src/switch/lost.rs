@@ -6,13 +6,17 @@ use super::ports::Ports;
 use super::receive::header_of;
 use crate::drops::{DropReason, LosslessLoss, Side};
 use crate::egress::{BatchHeader, BatchList, FrameBatch};
-use crate::flows::Cause;
+use crate::flows::{Cause, Where};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
 
 impl<F: Frame, A: Admission> Switch<F, A> {
+    fn place_of(&self, reason: DropReason, header: &BatchHeader) -> Where {
+        place_of(&self.ports, &self.admission, reason, header)
+    }
+
     /// Counts a lost frame of `header`. The only way a frame in hand may be lost.
     #[cold]
     pub(super) fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F, header: &BatchHeader) {
@@ -20,7 +24,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let profile = &self.ports[at.index()].params.profile;
             tap.dropped(at, reason, profile, frame.bytes(), frame.len());
         }
-        self.ports[at.index()].attribute_loss(reason, header, 1, |_| Some(&frame));
+        let place = self.place_of(reason, header);
+        self.ports[at.index()].attribute_loss(place, 1, |_| Some(&frame));
         drop(frame);
         count_lost(&mut self.ports, &self.admission, at, reason, header, 1);
     }
@@ -33,6 +38,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (mut list, header) = (list, header_of(port, decision, 0));
         let totals = self.queues.seal(&list, |_| 0);
         self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
+        let place = self.place_of(reason, &header);
         let Self { ports, queues, admission, tap, .. } = self;
         let input = &mut ports[port.index()];
         while !list.is_empty() {
@@ -43,7 +49,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                         tap.dropped(port, reason, &input.params.profile, frame.bytes(), frame.len());
                     }
                 }
-                input.attribute_loss(reason, &header, frames, |at| batch.any(at as usize));
+                input.attribute_loss(place, frames, |at| batch.any(at as usize));
                 batch.clear();
             });
         }
@@ -73,9 +79,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return;
         }
         let at = self.note_refused(out, header, reason, u64::from(frames));
+        let place = self.place_of(reason, header);
         let Self { ports, queues, .. } = self;
         let batch = queues.first_alike(list, len);
-        ports[at.index()].attribute_loss(reason, header, frames, |i| batch?.any(i as usize));
+        ports[at.index()].attribute_loss(place, frames, |i| batch?.any(i as usize));
         self.queues.discard_first(list, len);
         count_lost(&mut self.ports, &self.admission, at, reason, header, u64::from(frames));
     }
@@ -94,11 +101,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Ingress reasons count at the port of arrival and at the priority group.
     fn note_drops_at_group(&mut self, header: &BatchHeader, frames: u64) {
-        if self.admission.is_mirror(PgIx(u32::from(header.pg))) {
-            return;
-        }
-        let (input, pg) = (PortId(header.in_port), usize::from(header.pg) % PRIORITIES);
-        let port = &mut self.ports[input.index()];
+        let Some(group) = group_at_arrival(&self.ports, &self.admission, header) else { return };
+        let pg = usize::from(group) % PRIORITIES;
+        let port = &mut self.ports[usize::from(header.in_port)];
         port.stats.pg_drops[pg] += frames;
         port.count_in_storm(pg, Seen::RxDrop, frames);
     }
@@ -135,15 +140,35 @@ pub(super) fn count_lost<F, A: Admission>(
     }
 }
 
-/// A class is lossless where its priority group at the port of arrival is. Frames in the control pool are of the group
-/// they fall back to when it is full; copies for mirrors are of none.
+/// A class is lossless where its priority group at the port of arrival is.
 fn is_lossless<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> bool {
+    group_at_arrival(ports, admission, header).is_some_and(|pg| admission.is_lossless(PgIx(u32::from(pg))))
+}
+
+/// The priority group of frames at their port of arrival. Frames in the control pool are of the group they fall back to when it
+/// is full; copies for mirrors are of none.
+fn group_at_arrival<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> Option<u16> {
     if admission.is_mirror(PgIx(u32::from(header.pg))) {
-        return false;
+        return None;
     }
     let own = usize::from(header.pg) < ports.len() * PRIORITIES;
-    let pg = if own { header.pg } else { control_group(ports, header.in_port) };
-    admission.is_lossless(PgIx(u32::from(pg)))
+    Some(if own { header.pg } else { control_group(ports, header.in_port) })
+}
+
+/// Where frames of a header are lost, for those who ask which flow lost them: with the priority of the side they are counted at.
+pub(super) fn place_of<F, A: Admission>(
+    ports: &Ports<F>,
+    admission: &A,
+    reason: DropReason,
+    header: &BatchHeader,
+) -> Where {
+    let group = match reason.side() {
+        Side::Departure => None,
+        Side::Arrival => group_at_arrival(ports, admission, header),
+    };
+    // A copy for a mirror has the class it would have left with.
+    let priority = group.map_or(header.queue, |pg| (usize::from(pg) % PRIORITIES) as u8);
+    Where { in_port: header.in_port, priority, reason: Some(reason) }
 }
 
 /// The priority group of control frames that are not charged to the control pool.

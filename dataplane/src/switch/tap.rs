@@ -546,11 +546,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let queued = lost.is_none() || more > 0;
         let (before, after) = (start.before, self.charged_to(headers, start.lookup));
-        let class = Class {
-            tc: self.ports[port.index()].params.classifier.class(&start.parsed).tc,
-            queue: headers.meta.queue,
-            pg: (headers.meta.pg % PRIORITIES as u16) as u8,
-        };
+        // A frame in the control pool has the group of its class, which it falls back to.
+        let crate::classify::Class { tc, pg, .. } =
+            self.ports[port.index()].params.classifier.class(&start.parsed);
+        let class = Class { tc, queue: headers.meta.queue, pg };
         let copies = if queued && slot.is_some() { 1 + more as u32 } else { 0 };
         let each = self.admission.charge(start.len);
         let arrival = Arrival {

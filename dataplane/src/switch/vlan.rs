@@ -3,7 +3,7 @@
 
 use super::Switch;
 use super::batching::AdmissionGroup;
-use super::lost::count_lost;
+use super::lost::{count_lost, place_of};
 use super::receive::{ParsedFrame, Received, RxContext};
 use crate::drops::DropReason;
 use crate::egress::Meta;
@@ -87,7 +87,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 let profile = &ports[port.index()].params.profile;
                 tap.dropped(port, reason, profile, frame.bytes(), frame.len());
             }
-            ports[port.index()].attribute_loss(reason, &header, 1, |_| Some(&*frame));
+            let place = place_of(ports, admission, reason, &header);
+            ports[port.index()].attribute_loss(place, 1, |_| Some(&*frame));
             false
         });
         let totals = queues.seal(&list, |len| admission.charge(len));
