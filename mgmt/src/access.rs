@@ -64,6 +64,17 @@ impl Tokens {
         self.by_role().into_iter().find_map(fits)
     }
 
+    /// Pairs of roles, the lower one first, that one and the same token gives.
+    pub fn alike(&self) -> impl Iterator<Item = (Role, Role)> {
+        let all = self.by_role();
+        let pairs =
+            (0..all.len()).flat_map(move |high| (high + 1..all.len()).map(move |low| (all[low], all[high])));
+        let same = |((low, one), (high, other)): ((Role, Option<&Token>), (Role, Option<&Token>))| {
+            one?.is(other?).then_some((low, high))
+        };
+        pairs.filter_map(same)
+    }
+
     /// Somebody can have this role, or a higher one.
     pub fn grant(&self, role: Role) -> bool {
         self.by_role().iter().any(|(of, token)| *of >= role && token.is_some())

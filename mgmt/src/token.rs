@@ -44,6 +44,11 @@ impl Token {
     pub fn fits(&self, given: Option<&str>) -> bool {
         given.is_some_and(|given| given.as_bytes().ct_eq(self.0.as_bytes()).into())
     }
+
+    /// It is the same text.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.fits(Some(&other.0))
+    }
 }
 
 impl fmt::Debug for Token {

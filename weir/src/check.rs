@@ -7,6 +7,7 @@ use crate::output::{OUT, say, say_err};
 use crate::refusal::{self, at, cannot, refuse};
 use crate::run::devices;
 use crate::run::memory::{PoolSize, engines_fit};
+use crate::run::mgmt;
 use crate::run::misfits::misfits;
 use anyhow::{Context, Error, Result};
 use clap::Args;
@@ -158,8 +159,8 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// What only the machine shows: memory, and what there is not of what the configuration asks for. The latter is no fault of the file,
-/// which may be for another machine.
+/// What only the machine shows: memory, and what there is not of what the configuration asks for, files with secrets among it. The
+/// latter is no fault of the file, which may be for another machine.
 fn fits_machine(config: &Config, path: &Path) -> Result<Vec<Error>> {
     let workers = weir_config::workers(&config.ports);
     let eal_args = devices::eal_args(&config.ports, &config.eal_args, &[])?;
@@ -168,7 +169,9 @@ fn fits_machine(config: &Config, path: &Path) -> Result<Vec<Error>> {
     pool.fits(&eal_args, workers)
         .and_then(|()| engines_fit(&config.ports, pool, (&eal_args, workers), &machine))
         .with_context(|| format!("{}: 1 error", path.display()))?;
-    Ok(misfits(&config.ports, &eal_args, &machine))
+    let mut found = misfits(&config.ports, &eal_args, &machine);
+    found.extend(mgmt::refused_files(&config.mgmt));
+    Ok(found)
 }
 
 /// The same as one document.

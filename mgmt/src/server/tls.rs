@@ -26,6 +26,14 @@ impl TlsFiles {
         [when(&self.cert), when(&self.key)]
     }
 
+    /// Whether they can be used as they are.
+    ///
+    /// # Errors
+    /// What is wrong with one, or that the key is not that of the certificate.
+    pub fn check(&self) -> Result<(), String> {
+        self.load().map(drop)
+    }
+
     fn load(&self) -> Result<Arc<ServerConfig>, String> {
         let at = |path: &Path, what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
         // Whoever waits for what a pipe will bring serves nobody meanwhile.
@@ -36,13 +44,14 @@ impl TlsFiles {
                 Err(error) => return Err(at(path, &error)),
             }
         }
+        let secret = private_text(&self.key)?;
         let chain: Vec<_> = CertificateDer::pem_file_iter(&self.cert)
             .and_then(Iterator::collect)
             .map_err(|error| at(&self.cert, &format!("no certificates in PEM ({error})")))?;
         if chain.is_empty() {
             return Err(at(&self.cert, &"there is no certificate in it (-----BEGIN CERTIFICATE-----)"));
         }
-        let key = PrivateKeyDer::from_pem_slice(private_text(&self.key)?.as_bytes())
+        let key = PrivateKeyDer::from_pem_slice(secret.as_bytes())
             .map_err(|error| at(&self.key, &format!("no private key in PEM ({error})")))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()

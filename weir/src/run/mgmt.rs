@@ -4,12 +4,13 @@ use super::attached::Devices;
 use super::control::{Control, Phase};
 use super::inc::PageReader;
 use super::off_core::Thread;
-use anyhow::{Result, anyhow};
+use crate::refusal::refuse;
+use anyhow::{Error, Result, anyhow};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_config::{Config, MgmtSocket};
+use weir_config::{Config, MgmtConfig, MgmtSocket};
 use weir_dataplane::stats::Published;
 use weir_dpdk::telemetry::Answer;
 use weir_dpdk::{Eal, Port, Started};
@@ -167,25 +168,62 @@ fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> 
     if mgmt.listen.is_none() && socket.is_none() {
         return Ok(None);
     }
-    let token = |role: Role, path: &Option<String>| {
-        let read = |path: &String| Token::read(Path::new(path));
-        path.as_ref().map(read).transpose().map_err(|why| anyhow!("{}: {why}", role.key()))
-    };
+    let (tokens, refused) = secrets(mgmt);
+    if let Some(error) = refused.into_iter().next() {
+        return Err(error);
+    }
     let options = Options {
         listen: mgmt.listen,
         any_port: !mgmt.chosen,
         socket,
-        tokens: Tokens {
-            read: token(Role::Read, &mgmt.token_file)?,
-            operate: token(Role::Operate, &mgmt.operate_token_file)?,
-            admin: token(Role::Admin, &mgmt.admin_token_file)?,
-        },
-        tls: mgmt.tls.as_ref().map(|tls| TlsFiles { cert: (&tls.cert).into(), key: (&tls.key).into() }),
+        tokens,
+        tls: tls(mgmt),
         hosts: mgmt.hosts.clone(),
         desk: Some(desk),
         patience: None,
     };
     Ok(Some(Server::start(options, window)?))
+}
+
+fn tls(mgmt: &MgmtConfig) -> Option<TlsFiles> {
+    mgmt.tls.as_ref().map(|tls| TlsFiles { cert: (&tls.cert).into(), key: (&tls.key).into() })
+}
+
+/// What is wrong with the files of tokens and of TLS, all of it: no switch starts with them.
+pub fn refused_files(mgmt: &MgmtConfig) -> Vec<Error> {
+    match (mgmt.listen, &mgmt.socket) {
+        (None, MgmtSocket::Off) => Vec::new(),
+        _ => secrets(mgmt).1,
+    }
+}
+
+/// The tokens, and what is wrong with them and with the files of TLS.
+fn secrets(mgmt: &MgmtConfig) -> (Tokens, Vec<Error>) {
+    let files = [
+        (Role::Read, &mgmt.token_file),
+        (Role::Operate, &mgmt.operate_token_file),
+        (Role::Admin, &mgmt.admin_token_file),
+    ];
+    let mut refused = Vec::new();
+    let [read, operate, admin] = files.map(|(role, path)| {
+        let token = Token::read(Path::new(path.as_ref()?));
+        token.map_err(|why| refused.push(anyhow!("{}: {why}", role.key()))).ok()
+    });
+    let tokens = Tokens { read, operate, admin };
+    let file = |role: Role| {
+        let (_, path) = files.iter().find(|(of, _)| *of == role)?;
+        std::fs::canonicalize(path.as_ref()?).ok()
+    };
+    // One file for several roles is a choice.
+    refused.extend(tokens.alike().filter(|(low, high)| file(*low) != file(*high)).map(|(low, high)| {
+        let what =
+            format!("the same token as {}, so whoever has that one is let in as {}", low.key(), high.word());
+        refuse(high.key(), what, "write another one into it, or name one file for both")
+    }));
+    if let Some(Err(why)) = tls(mgmt).map(|files| files.check()) {
+        refused.push(anyhow!("mgmt.tls_cert, mgmt.tls_key: {why}"));
+    }
+    (tokens, refused)
 }
 
 /// Serves the snapshot on DPDK's telemetry socket, too.

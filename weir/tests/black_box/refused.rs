@@ -4,6 +4,8 @@
 use crate::support::program::{Ended, Running, WEIR, floating, turn, two_cores, weir};
 use crate::support::{need, tools};
 use nix::sys::signal::Signal;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const RING: &str = "[buffer]\nsize = \"2MiB\"\nframes = 4096\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n";
@@ -286,4 +288,64 @@ fn a_lab_behind_a_lag() {
     let ended = weir(&["lab".as_ref(), path.as_os_str()]);
     assert_eq!(ended.code(), Some(2), "{ended:?}");
     assert!(ended.stderr.contains("LAG po1: a lab host stands on one port"), "{}", ended.stderr);
+}
+
+/// Files with secrets: `check` says beforehand what `run` will say.
+#[test]
+fn files_of_tokens_and_keys_that_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str, mode: u32| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = write("good", "0123456789abcdef\n", 0o600);
+    let same = write("same", "0123456789abcdef\n", 0o600);
+    let open = write("open", "0123456789abcdef\n", 0o644);
+    let [short, empty] = [("short", "secret\n"), ("empty", "")].map(|(name, text)| write(name, text, 0o600));
+    let absent = folder.path().join("absent");
+    let key = write("key", "-----BEGIN PRIVATE KEY-----\n", 0o644);
+    let file = |mgmt: &str| {
+        let port = port("a", "net_null0");
+        let text = format!(
+            "[eal]\nargs = [{:?}]\n{RING}{port}[mgmt]\nlisten = \"127.0.0.1:0\"\nsocket = \"off\"\n",
+            floating()
+        );
+        write("switch.toml", &(text + mgmt), 0o600)
+    };
+    let _turn = turn();
+    for (mgmt, said) in [
+        (format!("token_file = {open:?}\n"), "mgmt.token_file: ".to_owned() + &open + ": others may read it"),
+        (
+            format!("operate_token_file = {short:?}\n"),
+            format!("mgmt.operate_token_file: {short}: its first line"),
+        ),
+        (
+            format!("admin_token_file = {empty:?}\n"),
+            format!("mgmt.admin_token_file: {empty}: its first line"),
+        ),
+        (format!("token_file = {absent:?}\n"), "mgmt.token_file: ".to_owned()),
+        (
+            format!("token_file = {good:?}\nadmin_token_file = {same:?}\n"),
+            "mgmt.admin_token_file: the same token as mgmt.token_file".to_owned(),
+        ),
+        (
+            format!("tls_cert = {good:?}\ntls_key = {key:?}\n"),
+            format!("mgmt.tls_cert, mgmt.tls_key: {key}: others may read it"),
+        ),
+    ] {
+        let path = file(&mgmt);
+        let check = weir(&["check", &path]);
+        let line = format!("warning: here `weir run` will be refused: {said}");
+        assert!(check.code() == Some(0) && check.stderr.contains(&line), "{said}: {check:?}");
+        let run = weir(&["run", &path, "--for", "1s"]);
+        assert!(run.code() == Some(2) && run.stderr.contains(&said), "{said}: {run:?}");
+    }
+    // One file for all is a choice.
+    let path = file(&format!("token_file = {good:?}\nadmin_token_file = {good:?}\n"));
+    let check = weir(&["check", &path]);
+    assert!(check.code() == Some(0) && !check.stderr.contains("refused"), "{check:?}");
+    let run = weir(&["run", &path, "--for", "100ms"]);
+    assert_eq!(run.code(), Some(0), "{run:?}");
 }
