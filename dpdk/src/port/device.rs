@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_dpdk_sys as sys;
 
 use super::PortConfig;
-use super::packet;
 use super::ring::RingPair;
+use super::{fanout, packet};
 use crate::capabilities::{Capabilities, driver_name, is_virtual};
 use crate::eal::State;
 use crate::error::{PortError, reason};
@@ -67,11 +67,13 @@ impl Device {
         let hotplugged = found.is_none();
         let before = if hotplugged { packet::sockets() } else { Vec::new() };
         if hotplugged {
-            // SAFETY: the EAL is up; strings end in zero.
-            match unsafe { sys::weir_eth_probe(c_devargs.as_ptr()) } {
-                0 => found = free(&state.ports),
-                ret if ret == -libc::EEXIST => {}
-                ret => return Err(PortError::Probe { devargs: devargs.to_owned(), reason: reason(ret) }),
+            match fanout::probe(&c_devargs) {
+                Some(0) => found = free(&state.ports),
+                Some(ret) if ret == -libc::EEXIST => {}
+                Some(ret) => {
+                    return Err(PortError::Probe { devargs: devargs.to_owned(), reason: reason(ret) });
+                }
+                None => return Err(PortError::Fanout { devargs: devargs.to_owned() }),
             }
         }
         let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };

@@ -1,6 +1,7 @@
 //! Ports: a NIC by its PCI address, a virtual device by its devargs, or a pair of rings.
 
 mod device;
+mod fanout;
 mod packet;
 mod queue;
 mod ring;

@@ -2,10 +2,12 @@
 
 use crate::support::frames::{plain, tagged};
 use crate::support::namespace::Namespace;
-use crate::support::program::{Running, Switch, weir};
+use crate::support::program::{Running, Switch, WEIR, floating, turn, weir};
 use crate::support::wire::Socket;
 use crate::support::{need, run, tools, wait_for};
+use nix::sys::signal::Signal;
 use std::path::Path;
+use std::process::Stdio;
 use weir_dataplane::types::Mac;
 
 /// Two hosts, 10.0.0.1 and 10.0.0.2, and between them the interfaces `veth0` and `veth1` of a third namespace.
@@ -183,6 +185,46 @@ fn an_interface_that_takes_less_than_before_loses_nothing_without_a_word() {
     wait_for("the end of the alarm", || (alarms() == 2).then_some(()));
     counts("nic_tx_errors", 4);
     assert_eq!(switch.stop().port("s1", "lossless_drops_possible"), 4);
+}
+
+/// DPDK's driver makes the number of a group of sockets of those of its process and its interface, and another process may have that
+/// group on another interface: as four switches do that are started together.
+#[test]
+fn an_interface_is_had_where_another_process_has_the_group_of_its_sockets() {
+    need!(tools(&["python3"]));
+    let between = need!(Namespace::new());
+    need!(between.veth("s0", "h0", 1500));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("switch.toml");
+    let port = "[[port]]\nname = \"s0\"\ndevice = \"net_af_packet0,iface=s0\"\nrate = \"1G\"\nmtu = 1518\n";
+    let config =
+        format!("[eal]\nargs = [{:?}]\n[mgmt]\nlisten = \"off\"\nsocket = \"off\"\n{port}", floating());
+    std::fs::write(&file, config).unwrap();
+    let _turn = turn();
+    // It says which process it is before it becomes a switch.
+    let mut command = between.command("sh");
+    command.args(["-c", "echo process $$; read go; exec \"$0\" run \"$1\"", WEIR]).arg(&file);
+    let mut switch = Running::start(command.stdin(Stdio::piped()));
+    switch.says("process ");
+    let process = switch.stdout().trim().trim_start_matches("process ").to_owned();
+    // A group of its number, and those of the next processes, on the other end.
+    const HOLD: &str = "import socket, struct, sys\n\
+                        index, held = socket.if_nametoindex('s0'), []\n\
+                        for process in range(int(sys.argv[1]), int(sys.argv[1]) + 6):\n\
+                        \x20   one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
+                        \x20   one.bind(('h0', 3))\n\
+                        \x20   one.setsockopt(263, 18, struct.pack('I', (process ^ index) & 0xffff | 0x9000 << 16))\n\
+                        \x20   held.append(one)\n\
+                        print('held', flush=True)\n\
+                        sys.stdin.read()\n";
+    let mut holder =
+        Running::start(between.command("python3").args(["-c", HOLD, &process]).stdin(Stdio::piped()));
+    holder.says("held");
+    switch.tell("go");
+    switch.says("port s0: link up");
+    let ended = switch.stop(Signal::SIGINT);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(!ended.stderr.contains("FANOUT"), "{}", ended.stderr);
 }
 
 /// Before anything runs `doctor` can say it, too.
