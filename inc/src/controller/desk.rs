@@ -44,8 +44,8 @@ pub enum Event {
     Closed(Connection),
     /// A switch has taken a job, or says why not.
     Posted(usize, u32, Result<(), NotTaken>),
-    /// A switch has forgotten a job, or says why not.
-    Ended(usize, u32, Result<(), String>),
+    /// A switch has forgotten a job, which had failed there for this reason, or says why not.
+    Ended(usize, u32, Result<Option<String>, String>),
     /// The jobs of a switch, or why there is no answer.
     Jobs(usize, Result<Vec<JobState>, String>),
 }
@@ -128,6 +128,9 @@ struct Gathering {
 struct Ending {
     switch: String,
     spec: JobSpec,
+    /// Name of the job, where nobody has been told of a failure: all its hosts had left.
+    #[serde(default)]
+    left: Option<String>,
     #[serde(skip)]
     asked_at: u64,
 }
@@ -190,6 +193,7 @@ impl Desk {
         let forgotten = forgotten.map(|(switch, spec)| Ending {
             switch: switch.clone(),
             spec: spec.clone(),
+            left: None,
             asked_at: 0,
         });
         Saved {
@@ -515,15 +519,23 @@ impl Desk {
         }
     }
 
-    fn ended(&mut self, switch: usize, id: u32, result: &Result<(), String>, actions: &mut Vec<Action>) {
-        if result.is_err() {
-            return; // It is asked again.
-        }
+    fn ended(
+        &mut self,
+        switch: usize,
+        id: u32,
+        result: &Result<Option<String>, String>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Ok(why) = result else { return }; // It is asked again.
         let name = self.map.names[switch].clone();
         let done = |ending: &Ending| ending.switch == name && ending.spec.id == id;
         let (done, rest) = std::mem::take(&mut self.endings).into_iter().partition(done);
         self.endings = rest;
         let done: Vec<Ending> = done;
+        // Hosts that a switch told leave before it is looked at again.
+        if let (Some(why), Some(job)) = (why, done.iter().find_map(|ending| ending.left.as_ref())) {
+            actions.push(Action::Note(format!("job {id} (`{job}`) had failed: switch `{name}`: {why}")));
+        }
         self.occupy(&done.into_iter().map(|e| (e.switch, e.spec)).collect::<Vec<_>>(), false);
         actions.push(Action::Save);
     }
@@ -568,7 +580,7 @@ impl Desk {
                     .filter(|e| e.switch == name && shown.iter().all(|state| state.id != e.spec.id))
                     .map(|e| e.spec.id)
                     .collect();
-                gone.into_iter().for_each(|id| self.ended(switch, id, &Ok(()), actions));
+                gone.into_iter().for_each(|id| self.ended(switch, id, &Ok(None), actions));
             }
             Err(why) => {
                 *misses += 1;
@@ -617,8 +629,9 @@ impl Desk {
         let all = job.members.iter().all(|member| member.left);
         actions.push(Action::Save);
         if all {
-            actions.push(Action::Note(format!("job {id} (`{}`): all hosts have left", job.name)));
-            self.end(id, now, actions);
+            let name = job.name.clone();
+            actions.push(Action::Note(format!("job {id} (`{name}`): all hosts have left")));
+            self.end(id, Some(name), now, actions);
         }
     }
 
@@ -644,13 +657,13 @@ impl Desk {
             actions.push(Action::Say(connection, answer));
             actions.push(Action::HangUp(connection));
         }
-        self.end(id, now, actions);
+        self.end(id, None, now, actions);
     }
 
-    /// A job is over: its switches forget it. Its numbers are free when they have.
-    fn end(&mut self, id: u32, now: u64, actions: &mut Vec<Action>) {
+    /// A job is over: its switches forget it. Its numbers are free when they have. `left`: its name, if its hosts have left it.
+    fn end(&mut self, id: u32, left: Option<String>, now: u64, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.remove(&id) else { return };
-        let ending = |(switch, spec)| Ending { switch, spec, asked_at: now };
+        let ending = |(switch, spec)| Ending { switch, spec, left: left.clone(), asked_at: now };
         let endings: Vec<Ending> = job.engines.into_iter().map(ending).collect();
         let order = |e: &Ending| Some(Action::End(self.node(&e.switch)?, e.spec.id, e.spec.port.clone()));
         let orders = endings.iter().filter_map(order);

@@ -68,7 +68,7 @@ impl Office {
                 match action {
                     Action::Say(to, answer) => self.groups.say(to, answer),
                     Action::Post(switch, spec) => events.push(Event::Posted(switch, spec.id, Ok(()))),
-                    Action::End(switch, id, _) => events.push(Event::Ended(switch, id, Ok(()))),
+                    Action::End(switch, id, _) => events.push(Event::Ended(switch, id, Ok(None))),
                     Action::Note(note) => notes.push(note),
                     Action::HangUp(_) | Action::Save => {}
                 }

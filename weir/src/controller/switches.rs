@@ -85,27 +85,37 @@ fn post(api: &Place, spec: &JobSpec) -> Result<(), NotTaken> {
     }
 }
 
-/// A job that is not there has been forgotten.
-fn end(api: &Place, id: u32, port: Option<&str>) -> Result<()> {
+/// Has a job forgotten, which one that is not there has been. Why it had failed, if it had: nobody can ask any more.
+fn end(api: &Place, id: u32, port: Option<&str>) -> Result<Option<String>> {
+    let why = rows(api)?.iter().find(|row| row["job"] == id).and_then(why);
     let port = port.map(|port| format!("?port={}", client::encode(port))).unwrap_or_default();
     match ask(api, "DELETE", &format!("{JOBS}/{id}{port}"), "") {
-        Err(Refused { status: 404, .. }) => Ok(()),
-        other => other.map(|_| ()).map_err(Into::into),
+        Ok(_) | Err(Refused { status: 404, .. }) => Ok(why),
+        Err(refused) => Err(refused.into()),
     }
 }
 
-fn jobs(api: &Place) -> Result<Vec<JobState>> {
+/// The jobs of a switch, as it shows them.
+fn rows(api: &Place) -> Result<Vec<Value>> {
     let document: Value = client::read(&ask(api, "GET", JOBS, "")?)?;
-    let rows = document["inc"].as_array().context("the answer has no jobs")?;
+    Ok(document["inc"].as_array().context("the answer has no jobs")?.clone())
+}
+
+/// Why a job has failed, or is failing, and the rank to blame.
+fn why(row: &Value) -> Option<String> {
+    let reason = row["reason"].as_str().filter(|reason| !reason.is_empty())?;
+    let rank = row["rank"].as_u64().map(|rank| format!(", rank {rank}")).unwrap_or_default();
+    Some(format!("{reason}{rank}"))
+}
+
+fn jobs(api: &Place) -> Result<Vec<JobState>> {
     let state = |row: &Value| {
         let id =
             row["job"].as_u64().and_then(|id| u32::try_from(id).ok()).context("a job without a number")?;
-        let reason = row["reason"].as_str().unwrap_or("failed");
-        let rank = row["rank"].as_u64().map(|rank| format!(", rank {rank}")).unwrap_or_default();
-        let failed = (row["state"] == "failed").then(|| format!("{reason}{rank}"));
+        let failed = (row["state"] == "failed").then(|| why(row).unwrap_or_else(|| "failed".to_owned()));
         Ok(JobState { id, failed })
     };
-    rows.iter().map(state).collect()
+    rows(api)?.iter().map(state).collect()
 }
 
 /// An answer other than 200, or none (status 0).

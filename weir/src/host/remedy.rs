@@ -43,7 +43,8 @@ impl Case<'_> {
             ),
             (ended, failure) if *write && self.is_refused(ended, failure) => format!(
                 "either the job has no `write` for rank {rank} (add it, or set inc.write = false), or the ranks do not send the same: \
-                 `weir show inc` says whom the engine blames"
+                 {} whom the engine blames",
+                self.seen()
             ),
             (None, Some(Failure::Request(Status::RetryExceeded))) => {
                 "`weir show inc_drops` at the switch says what became of its packets: `duplicate`, if they were taken for those of \
@@ -51,7 +52,7 @@ impl Case<'_> {
                     .to_owned()
             }
             (Some(Ended::Told(_)), _) | (_, Some(_)) => {
-                "`weir show inc` at the switch says why the job failed, and whom the engine blames".to_owned()
+                format!("{} why the job failed, and whom the engine blames", self.seen())
             }
             (None, None) if !report.connected => format!(
                 "peer_ip {} is the address of an engine (`ip` of its port) in the VLAN of the port?",
@@ -61,12 +62,25 @@ impl Case<'_> {
                 "operator, type, byte_order and tree of the file are those of the job? `weir inc list` has it"
                     .to_owned()
             }
+            (None, None) if self.unanswered > 0 && self.met => {
+                "`weir show inc` at the switch says which ranks the engine waits for as long as the job runs, `weir show events` \
+                 (`straggler`) which ones it has waited for"
+                    .to_owned()
+            }
             (None, None) if self.unanswered > 0 => {
                 "`weir show inc` at the switch says which ranks the engine waits for".to_owned()
             }
             (None, None) => return None,
         };
         Some(if self.met || !report.connected { why } else { why + ANEW })
+    }
+
+    /// Who says what has become of the job. A controller has its switches forget it.
+    fn seen(&self) -> &'static str {
+        match self.met {
+            true => "the controller says, as does `weir show events` at the switch,",
+            false => "`weir show inc` at the switch says",
+        }
     }
 
     /// The engine takes nothing that this rank sends.
@@ -188,6 +202,23 @@ mod tests {
             assert_eq!(remedy.contains("`weir inc add FILE`"), report.connected, "{remedy}");
             assert!(!told(keys, report, (0, true)).unwrap().contains("weir inc add"), "{remedy}");
         }
+    }
+
+    /// A controller has its switches forget what has ended: they do not show it any more.
+    #[test]
+    fn whoever_met_at_a_controller_is_sent_to_who_still_knows() {
+        let failed =
+            || PairReport { failure: Some(Failure::Request(Status::RemoteOperational)), ..nothing() };
+        let refused =
+            || PairReport { failure: Some(Failure::Request(Status::RemoteInvalidRequest)), ..nothing() };
+        for (keys, report) in
+            [("", failed()), ("inc.write = true\nremote_address = 4096\nremote_key = 9\n", refused())]
+        {
+            let [alone, met] = [false, true].map(|met| told(keys, report, (1, met)).unwrap());
+            assert!(alone.contains("`weir show inc`") && !alone.contains("show events"), "{alone}");
+            assert!(met.contains("`weir show events`") && !met.contains("show inc"), "{met}");
+        }
+        assert!(told("", nothing(), (3, true)).unwrap().contains("`weir show events`"));
     }
 
     #[test]

@@ -19,6 +19,8 @@ use tempfile::TempDir;
 struct State {
     jobs: BTreeMap<u64, Value>,
     dead: bool,
+    /// All jobs have failed.
+    failed: bool,
     /// What is said to a job instead of taking it.
     refuses: Option<&'static str>,
 }
@@ -80,7 +82,13 @@ fn answer(mut stream: &TcpStream, state: &Mutex<State>) {
     let (status, said) = match (request[0], request[1]) {
         _ if !allowed => ("401 Unauthorized", json!({ "detail": "present the token" })),
         ("GET", "/v1/inc/jobs") => {
-            let row = |id: &u64| json!({ "port": "inc0", "job": id, "state": "running", "reason": "", "rank": null });
+            let (now, reason, rank) = if state.failed {
+                ("failing", "unreachable", json!(1))
+            } else {
+                ("running", "", json!(null))
+            };
+            let row =
+                |id: &u64| json!({ "port": "inc0", "job": id, "state": now, "reason": reason, "rank": rank });
             ("200 OK", json!({ "inc": state.jobs.keys().map(row).collect::<Vec<_>>() }))
         }
         ("POST", "/v1/inc/jobs") => match state.refuses {
@@ -221,6 +229,20 @@ fn jobs_outlive_their_controller_and_end_when_all_have_left() {
     wait_for("switches to forget the job", || {
         (place.switches.iter().all(|switch| switch.jobs().is_empty())).then_some(())
     });
+}
+
+/// Ranks that hear of a failure from their engine leave before the controller looks: it says why all the same.
+#[test]
+fn why_a_job_failed_is_said_where_its_hosts_left_first() {
+    let place = Place::new();
+    let (mut controller, address) = place.controller("127.0.0.1:0");
+    let mut hosts: Vec<Host> = (0..2).map(|h| Host::join(&address, "tree", h, (h, 2))).collect();
+    hosts.iter_mut().for_each(|host| assert!(host.hear()["seat"].is_object()));
+    let leaf0 = &place.switches[0];
+    leaf0.state.lock().unwrap().failed = true;
+    hosts.iter_mut().for_each(|host| host.say(&json!({ "leave": {} })));
+    controller.says("job 1 (`tree`) had failed: switch `leaf0`: unreachable, rank 1");
+    wait_for("the switch to forget the job", || leaf0.jobs().is_empty().then_some(()));
 }
 
 #[test]

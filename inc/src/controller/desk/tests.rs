@@ -256,7 +256,7 @@ fn a_job_that_no_engine_can_take_is_refused_to_all() {
     assert!(desk.endings.iter().all(|ending| ending.switch != "spine"));
     assert!(desk.map.engines[&SPINE][0].end.used.is_empty());
     assert!(!desk.map.engines[&LEAF0][0].end.used.is_empty(), "until the switch has forgotten it");
-    desk.handle(Event::Ended(LEAF0, 1, Ok(())), 0);
+    desk.handle(Event::Ended(LEAF0, 1, Ok(None)), 0);
     assert!(desk.map.engines[&LEAF0][0].end.used.is_empty());
     for index in 0..4 {
         say(&mut desk, u64::from(index), join(index, index));
@@ -509,7 +509,7 @@ fn jobs_take_the_engines_of_a_switch_in_turn() {
     }
     let orders = desk.tick(10_000);
     assert!(orders.contains(&Action::End(LEAF1, first.0, Some("inc0".into()))), "{orders:?}");
-    desk.handle(Event::Ended(LEAF1, first.0, Ok(())), 1);
+    desk.handle(Event::Ended(LEAF1, first.0, Ok(None)), 1);
     assert_eq!(begin(&mut desk, "c", 30).1, "inc0");
     // What it knew of engines it knows again.
     let (map, saved) = (desk.map.clone(), desk.save());
