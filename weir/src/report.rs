@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::output::{OUT, say};
-use crate::refusal::cannot;
+use crate::run::summary::write_file;
 use crate::which::Which;
 use anyhow::Result;
 use clap::Args;
@@ -36,7 +36,7 @@ pub fn report(args: &ReportArgs) -> Result<Outcome> {
         flows: ask(weir_mgmt::flows::PATH)?,
         lldp: ask(weir_mgmt::lldp::PATH)?,
     };
-    std::fs::write(&args.out, page::report(&saved)).map_err(cannot("write", &args.out))?;
+    write_file(&args.out, &page::report(&saved))?;
     let out = args.out.display();
     match args.json {
         true => OUT.json(&json!({ "out": out.to_string() })),

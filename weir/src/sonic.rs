@@ -3,7 +3,8 @@
 use crate::Outcome;
 use crate::check;
 use crate::output::{ERR, OUT, say_err};
-use crate::refusal::{cannot, refuse};
+use crate::refusal::refuse;
+use crate::run::summary::write_file;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
@@ -104,7 +105,7 @@ fn hand_over(
     as_json: bool,
 ) -> Result<Outcome> {
     if let Some(path) = out {
-        std::fs::write(path, text).map_err(cannot("write", path))?;
+        write_file(path, text)?;
     }
     match (as_json, out) {
         (true, _) => {

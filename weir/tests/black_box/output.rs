@@ -1,7 +1,7 @@
 //! A reader that is gone, a disk that is full, a reader that has stopped: what is said is lost, nothing else.
 
 use crate::support::PATIENCE;
-use crate::support::program::{Summary, WEIR, floating, turn, weir};
+use crate::support::program::{Running, Summary, WEIR, floating, turn, weir};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Write};
@@ -105,4 +105,24 @@ fn a_command_stops_where_its_reader_does_and_says_when_the_disk_is_full() {
     let out = check().stdout(full_disk()).output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.code() == Some(2) && said.contains("standard output"), "{said}");
+}
+
+/// A disk without room: what a file was before it stays, and nothing is left beside it.
+#[test]
+fn a_file_that_cannot_be_written_whole_is_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, out] = ["switch.toml", "out"].map(|name| folder.path().join(name));
+    std::fs::write(&file, config()).unwrap();
+    std::fs::write(&out, "before").unwrap();
+    let sonic = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/sonic/config_db.json");
+    // SIGXFSZ is ignored, so that a write ends with an error, as one to a full disk does.
+    let full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+    for (way, from) in [("export", &file), ("import", &sonic)] {
+        let mut command = Command::new("sh");
+        command.args(["-c", full, WEIR, "config", way, "sonic"]).arg(from).arg("-o").arg(&out);
+        let ended = Running::start(&mut command).ended();
+        assert!(ended.code() == Some(2) && ended.stderr.contains("cannot write"), "{way}: {ended:?}");
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), "before", "{way}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "{way}");
+    }
 }
