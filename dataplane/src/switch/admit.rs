@@ -59,9 +59,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 Err(reason) => {
                     let header = meta.header();
                     self.refuse(out, frame, &header, reason);
-                    // A refusal changes nothing: the same frame behind it would be refused, too.
-                    if self.tap.is_none() {
-                        self.refuse_alike(out, &list, meta.len, &header, reason);
+                    // A refusal changes nothing: the same frame behind it would be refused, too, unless that is left to chance.
+                    let by_chance = reason == DropReason::EgressWred;
+                    if self.tap.is_none() && (!by_chance || self.surely_drops_early(out, &header)) {
+                        let frames = self.refuse_alike(out, &list, meta.len, &header, reason);
+                        self.draw_in_vain(if by_chance { frames } else { 0 });
                     }
                 }
             }

@@ -5,8 +5,8 @@
 use super::lost::control_group;
 use super::{OwnPort, Switch};
 use crate::drops::DropReason;
-use crate::ecn;
-use crate::egress::{BatchTotals, Meta};
+use crate::ecn::{self, Wred};
+use crate::egress::{BatchHeader, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, AdmitVerdict, PgIx, PgView, QueueIx};
 use crate::pfc::generate::{Cause, Source};
@@ -51,8 +51,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn admit_all(&mut self, charged: Charged, pg: u16, queue: usize, totals: BatchTotals) -> bool {
         let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
+        let mut draws = 0;
         let clear = match charged.queue() {
-            Some(out) => self.is_fast_path(out, queue as u8),
+            Some(out) if !self.is_fast_path(out, queue as u8) => {
+                let some = self.draws_in_vain(out, queue, totals);
+                draws = some.unwrap_or(0);
+                some.is_some()
+            }
+            Some(_) => true,
             None => !self.draining,
         };
         let admitted = clear
@@ -67,7 +73,32 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if admitted && charged.group() {
             self.count_charged(pg, totals.frames);
         }
+        if admitted {
+            self.draw_in_vain(draws);
+        }
         admitted
+    }
+
+    /// Frames draw random numbers whatever these decide: what becomes of others does not depend on who came together.
+    #[inline(always)]
+    pub(super) fn draw_in_vain(&mut self, draws: u32) {
+        for _ in 0..draws {
+            self.rng.next_u32();
+        }
+    }
+
+    /// How many random numbers frames draw for early drop or marking on arrival, if nothing else stands between them and the queue
+    /// and it stays too short for either even with all of them in it.
+    #[inline(never)]
+    fn draws_in_vain(&self, out: PortId, queue: usize, totals: BatchTotals) -> Option<u32> {
+        let port = self.ports.get_own(out.index())?;
+        let shut = self.draining || port.shut(queue).is_some() || port.bursts.is_some();
+        let depth = self.queues.bytes(out, queue) + u64::from(totals.bytes);
+        let (params, drops, marks) =
+            (&port.params, port.drops_early >> queue & 1, port.mark_on_arrival >> queue & 1);
+        let acts = |does: u8, wred: Option<Wred>| does == 1 && wred.is_some_and(|wred| depth > wred.kmin);
+        let none = !shut && !acts(drops, params.early_drop[queue]) && !acts(marks, params.mark[queue]);
+        none.then(|| totals.frames * u32::from(drops + marks))
     }
 
     /// Lets a frame pass that is charged `charge`.
@@ -172,6 +203,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
         }
         self.attribute_pause((port, pg), cause, frame, meta.in_port);
+    }
+
+    /// A queue is so deep that it drops every frame early: above Kmax, and it marks none instead.
+    #[cold]
+    pub(super) fn surely_drops_early(&self, out: PortId, header: &BatchHeader) -> bool {
+        let queue = usize::from(header.queue) % PRIORITIES;
+        let (depth, params) = (self.queues.bytes(out, queue), &self.ports[out.index()].params);
+        params.mark[queue].is_none() && params.early_drop[queue].is_some_and(|wred| depth > wred.kmax)
     }
 
     /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.

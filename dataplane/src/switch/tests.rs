@@ -16,6 +16,8 @@ use std::rc::Rc;
 
 #[path = "anew_tests.rs"]
 mod anew;
+#[path = "early_drop_tests.rs"]
+mod early_drop;
 #[path = "handoff_tests.rs"]
 mod handoff;
 #[path = "held_tests.rs"]
