@@ -17,6 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 
+/// Bytes of a request that are on their way to the socket.
+const PIECE: usize = 64 << 10;
+
 /// Where a switch answers.
 #[derive(Clone, Debug)]
 pub enum Place {
@@ -79,7 +82,17 @@ async fn send(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: Request<String>,
 ) -> io::Result<Response<Incoming>> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    use tokio::io::{copy, join, simplex, sink, split};
+    let (answer, mut switch) = split(stream);
+    let (mut request_bytes, pipe) = simplex(PIECE);
+    // A switch may answer and leave before it has read all of a body that it does not want: the rest is let go.
+    tokio::spawn(async move {
+        if copy(&mut request_bytes, &mut switch).await.is_err() {
+            let _ = copy(&mut request_bytes, &mut sink()).await;
+        }
+    });
+    let stream = TokioIo::new(join(answer, pipe));
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
     // What ends it is told to whoever waits for the answer.
     drop(tokio::spawn(connection));
     sender.send_request(request).await.map_err(failed)
@@ -97,7 +110,9 @@ fn failed(error: hyper::Error) -> io::Error {
         Some(cause) => io::Error::new(cause.kind(), cause.to_string()),
         None if error.is_parse() => io::Error::new(ErrorKind::InvalidData, error),
         None if error.is_canceled() || error.is_incomplete_message() => {
-            io::Error::new(ErrorKind::ConnectionReset, "the connection was closed without an answer")
+            let what =
+                "the connection was closed without an answer: too many ask at once, or it is no switch";
+            io::Error::new(ErrorKind::ConnectionReset, what)
         }
         None => io::Error::other(error),
     }

@@ -266,4 +266,29 @@ mod tests {
         assert!(error.to_string().contains("64 MiB"), "{error}");
         server.join().unwrap();
     }
+    /// The race of the body with the end of the connection has one winner.
+    #[test]
+    fn an_answer_before_the_end_of_the_body_is_heard() {
+        const ROUNDS: usize = 50;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = std::thread::spawn(move || {
+            for _ in 0..ROUNDS {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut some = [0; 100];
+                stream.read_exact(&mut some).unwrap();
+                let body = r#"{"type":"about:blank","title":"","status":413,"detail":"less","instance":""}"#;
+                let head =
+                    format!("HTTP/1.1 413 Payload Too Large\r\nContent-Length: {}\r\n\r\n", body.len());
+                stream.write_all((head + body).as_bytes()).unwrap();
+            }
+        });
+        let body = "x".repeat(4 << 20);
+        for _ in 0..ROUNDS {
+            let error = order(&path, api::CONFIG, &body).unwrap_err().to_string();
+            assert!(error.contains("413 Payload Too Large (less)"), "{error}");
+        }
+        server.join().unwrap();
+    }
 }
