@@ -2,8 +2,10 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
+use pcap_file::pcap::{PcapPacket, PcapWriter};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::BURST;
 use weir_dpdk::{
@@ -375,20 +377,13 @@ fn net_pcap_replays_a_file() {
     assert!(written.ends_with(&frames[39]));
 }
 
-/// A capture in the classic format: little-endian, microseconds, Ethernet.
+/// A capture in the classic format: microseconds, Ethernet.
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 1] {
-        file.extend(word.to_le_bytes());
-    }
+    let mut file = PcapWriter::new(Vec::new()).unwrap();
     for frame in frames {
-        let len = frame.len() as u32;
-        for word in [0, 0, len, len] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(frame);
+        file.write_packet(&PcapPacket::new(Duration::ZERO, frame.len() as u32, frame)).unwrap();
     }
-    file
+    file.into_writer()
 }
 
 #[test]
@@ -411,7 +406,7 @@ fn the_clock_never_goes_back_and_is_about_right() {
         assert!(now >= last);
         last = now;
     }
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
     let slept = clock.now() - first;
     assert!(slept >= 19_000_000, "{slept}");
     assert!(u128::from(slept) < began.elapsed().as_nanos() * 11 / 10);

@@ -3,6 +3,8 @@
 #[path = "../../../dataplane/tests/harness/published.rs"]
 mod published;
 
+use pcap_file::DataLink;
+use pcap_file::pcap::PcapReader;
 use std::path::PathBuf;
 
 /// A published frame.
@@ -65,20 +67,18 @@ pub fn vector(id: &str) -> Vec<u8> {
     vectors().into_iter().find(|v| v.id == id).unwrap_or_else(|| panic!("no vector {id}")).frame
 }
 
-/// Frames of a classic little-endian pcap file with Ethernet link type.
+/// Frames of a classic pcap file with Ethernet link type.
 #[allow(dead_code)]
 pub fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = golden(name);
-    let file = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
-    assert!(matches!(word(0), 0xa1b2_c3d4 | 0xa1b2_3c4d), "{name}: not a little-endian pcap");
-    assert_eq!(word(20), 1, "{name}: not Ethernet");
-    let (mut at, mut frames) = (24, Vec::new());
-    while at < file.len() {
-        let (captured, original) = (word(at + 8) as usize, word(at + 12) as usize);
-        assert_eq!(captured, original, "{name}: frame cut by the capture");
-        frames.push(file[at + 16..at + 16 + captured].to_vec());
-        at += 16 + captured;
+    let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut file = PcapReader::new(file).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert_eq!(file.header().datalink, DataLink::ETHERNET, "{name}");
+    let mut frames = Vec::new();
+    while let Some(packet) = file.next_packet() {
+        let packet = packet.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(packet.data.len(), packet.orig_len as usize, "{name}: frame cut by the capture");
+        frames.push(packet.data.into_owned());
     }
     frames
 }

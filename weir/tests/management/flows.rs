@@ -3,8 +3,11 @@
 use crate::running::Lab;
 use crate::support::{run, tool, wait_for};
 use collector::Collector;
+use pcap_file::DataLink;
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
@@ -49,11 +52,9 @@ fn dissected(datagrams: &[Vec<u8>]) -> BTreeMap<String, u64> {
     const PORT: u16 = 4739;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ipfix.pcap");
-    // Link type 228: IPv4 without anything before it (pcap-savefile(5)).
-    let mut file: Vec<u8> = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 65_535, 228]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
+    // IPv4 without anything before it (pcap-savefile(5)).
+    let header = PcapHeader { datalink: DataLink::IPV4, ..PcapHeader::default() };
+    let mut file = PcapWriter::with_header(File::create(&path).unwrap(), header).unwrap();
     for datagram in datagrams {
         let length = 28 + datagram.len() as u16;
         let mut packet = vec![0x45, 0];
@@ -61,12 +62,8 @@ fn dissected(datagrams: &[Vec<u8>]) -> BTreeMap<String, u64> {
         packet.extend([0, 0, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);
         packet.extend([PORT, PORT, length - 20, 0].iter().flat_map(|word| word.to_be_bytes()));
         packet.extend(datagram);
-        file.extend(
-            [0, 0, packet.len() as u32, packet.len() as u32].iter().flat_map(|word| word.to_le_bytes()),
-        );
-        file.extend(packet);
+        file.write_packet(&PcapPacket::new(Duration::ZERO, packet.len() as u32, &packet)).unwrap();
     }
-    std::fs::write(&path, file).unwrap();
     let mut tshark = Command::new("tshark");
     tshark.args(["-V", "-d", &format!("udp.port=={PORT},cflow"), "-r"]).arg(&path);
     let text = run(&mut tshark);

@@ -1,32 +1,17 @@
 //! A peer pauses a queue of a running switch: how long its frames waited for that is told, part by part.
 
 use crate::running::get;
+use crate::support::frames::write_pcap;
 use crate::support::program::{Running, WEIR, turn};
 use crate::support::wait_for;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::path::Path;
 use std::process::Command;
 use weir_dataplane::pfc::frame::PfcFrame;
 use weir_dataplane::types::Mac;
 
 /// 65535 quanta of 512 bit times at 1 Gb/s, ns.
 const PAUSE: u64 = 33_553_920;
-
-/// Frames as a pcap file.
-fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.extend(word.to_le_bytes());
-    }
-    for frame in frames {
-        for word in [0, 0, frame.len() as u32, frame.len() as u32] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(frame);
-    }
-    std::fs::write(path, file).unwrap();
-}
 
 /// An IPv4 frame of 100 bytes to station 2 with DSCP 26, which is priority 3.
 fn data() -> Vec<u8> {
@@ -42,8 +27,8 @@ fn frames_a_peer_has_paused_say_for_how_long() {
     let file = |name: &str| folder.path().join(name);
     // The peer of `b` is read first in every turn and goes on pausing until all data has come.
     let pause = PfcFrame::uniform(1 << 3, 0xffff).encode(Mac([2, 0, 0, 0, 0, 2])).to_vec();
-    write_pcap(&file("b.pcap"), &vec![pause; 1000]);
-    write_pcap(&file("a.pcap"), &vec![data(); 100]);
+    write_pcap(&file("b.pcap"), &vec![pause; 1000], 0);
+    write_pcap(&file("a.pcap"), &vec![data(); 100], 0);
     let port = |name: &str, n: usize| {
         let path = file(&format!("{name}.pcap"));
         format!("[[port]]\nname = \"{name}\"\ndevice = \"net_pcap{n},rx_pcap={}\"\n", path.display())

@@ -1,7 +1,9 @@
 //! Frames and pcap files.
 
-use std::fs;
+use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 use weir_dataplane::types::Mac;
 
 /// A frame of the local experimental EtherType 0x88b5 (IEEE 802), filled with a pattern that `seed`
@@ -30,34 +32,21 @@ pub fn tagged(mut frame: Vec<u8>, tags: &[(u16, u16)]) -> Vec<u8> {
 
 /// Writes a pcap file (microseconds, Ethernet), one frame per `gap_us`.
 pub fn write_pcap(path: &Path, frames: &[Vec<u8>], gap_us: u64) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.extend(word.to_le_bytes());
+    let mut file = PcapWriter::new(File::create(path).expect("a folder")).expect("room on disk");
+    for (at, frame) in (0..).map(|n| Duration::from_micros(n * gap_us)).zip(frames) {
+        file.write_packet(&PcapPacket::new(at, frame.len() as u32, frame)).expect("room on disk");
     }
-    for (i, frame) in frames.iter().enumerate() {
-        let at = i as u64 * gap_us;
-        for word in [(at / 1_000_000) as u32, (at % 1_000_000) as u32, frame.len() as u32, frame.len() as u32]
-        {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(frame);
-    }
-    fs::write(path, file).expect("room on disk");
 }
 
 /// The frames of a pcap file that may still be growing: what is not whole yet is left out.
 pub fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
-    let file = fs::read(path).unwrap_or_default();
-    let word = |at: usize| file.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    let Some(magic) = word(0) else { return Vec::new() };
-    assert!([0xa1b2_c3d4, 0xa1b2_3c4d].contains(&magic), "not a little-endian pcap: {magic:x}");
+    let Some(mut file) = File::open(path).ok().and_then(|file| PcapReader::new(file).ok()) else {
+        return Vec::new();
+    };
     let mut frames = Vec::new();
-    let mut at = 24;
-    while let (Some(kept), Some(sent)) = (word(at + 8), word(at + 12)) {
-        assert_eq!(kept, sent, "the capture cut a frame");
-        let Some(frame) = file.get(at + 16..at + 16 + kept as usize) else { break };
-        frames.push(frame.to_vec());
-        at += 16 + kept as usize;
+    while let Some(Ok(packet)) = file.next_packet() {
+        assert_eq!(packet.data.len(), packet.orig_len as usize, "the capture cut a frame");
+        frames.push(packet.data.into_owned());
     }
     frames
 }
