@@ -469,7 +469,7 @@ fn link_pause_is_a_choice_of_its_own() {
 #[test]
 fn a_bad_default_for_all_ports_is_reported_once() {
     let d = only_error("[port_defaults]\ncable = \"5\"\n", "value");
-    assert!(d.message.ends_with("(and 1 more like this)"), "{d}");
+    assert!(d.message.ends_with("(the same of p1)"), "{d}");
     only_error("[port_defaults]\npfc = { enable = [3], colour = 1 }\n", "unknown_key");
 }
 

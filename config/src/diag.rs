@@ -99,7 +99,7 @@ impl Diagnostic {
 }
 
 /// The same without what moves a cursor: the text comes from outside and goes to a terminal.
-fn plain(text: String) -> String {
+pub(super) fn plain(text: String) -> String {
     if text.contains(char::is_control) { text.replace(char::is_control, " ") } else { text }
 }
 

@@ -1,20 +1,74 @@
 //! What was found wrong so far. To show a finding takes as long as its text is, so of a text that is wrong in a
 //! hundred thousand places only those found first are made ready to be shown.
 
-use super::diag::{Diagnostic, Severity, Span};
+use super::diag::{Diagnostic, Severity, Span, plain};
 
 /// Findings shown of each severity; of the rest, how many there are.
 pub(super) const MOST: usize = 100;
+/// Others like one finding that are named, if their names are no longer than this.
+const NAMED: usize = 4;
+const LONGEST_NAME: usize = 24;
 
 /// The notes.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Each with how many others like it stand at the same place (a default for all ports).
-    kept: Vec<(Diagnostic, usize)>,
+    /// Each with the others like it that stand at the same place (a default for all ports).
+    kept: Vec<(Diagnostic, Alike)>,
     /// Errors and warnings that are not shown, and where the first of them stands.
     others: [(usize, Option<Span>); 2],
     /// All of them.
     pub noted: usize,
+}
+
+/// What is wrong in the same way at the same place.
+#[derive(Debug, Default)]
+struct Alike {
+    count: usize,
+    /// Messages of the first of them.
+    first: Vec<String>,
+}
+
+impl Alike {
+    fn add(&mut self, message: String) {
+        self.count += 1;
+        if self.first.len() < NAMED {
+            self.first.push(message);
+        }
+    }
+
+    /// What is said of them behind `message`: what they have in its place, if that is one short part.
+    fn words(&self, message: &str) -> String {
+        if self.count == 0 {
+            return String::new();
+        }
+        let names: Option<Vec<&str>> = self.first.iter().map(|other| differs(message, other)).collect();
+        let rest = self.count - self.first.len();
+        match names {
+            Some(names) if rest == 0 => format!(" (the same of {})", names.join(", ")),
+            Some(names) => format!(" (the same of {} and {rest} more)", names.join(", ")),
+            None => format!(" (and {} more like this)", self.count),
+        }
+    }
+}
+
+/// The part of `other` that is not as in `message`, whole words, if it is short.
+fn differs<'a>(message: &str, other: &'a str) -> Option<&'a str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let same = |(a, b): &(char, char)| a == b;
+    let length = |(_, c): (char, char)| c.len_utf8();
+    let begin: usize = message.chars().zip(other.chars()).take_while(same).map(length).sum();
+    let most = other.len().min(message.len()) - begin;
+    let back = message.chars().rev().zip(other.chars().rev()).take_while(same).map(length);
+    let end = back.scan(0, |sum, length| {
+        *sum += length;
+        (*sum <= most).then_some(*sum)
+    });
+    let end = other.len() - end.last().unwrap_or(0);
+    // Names end where words do.
+    let begin = other[..begin].trim_end_matches(is_word).len();
+    let end = other.len() - other[end..].trim_start_matches(is_word).len();
+    let name = other.get(begin..end)?;
+    (!name.is_empty() && name.len() <= LONGEST_NAME).then_some(name)
 }
 
 impl Findings {
@@ -29,11 +83,15 @@ impl Findings {
         remedy: String,
     ) {
         self.noted += 1;
+        // As it will be shown: it is compared, and parts of it are.
+        let message = plain(message);
         let same = |d: &Diagnostic| (d.span, d.severity, d.rule, &d.remedy) == (at, severity, rule, &remedy);
-        if let Some((d, more)) = self.kept.iter_mut().find(|(d, _)| same(d)) {
-            *more += usize::from(d.message != message);
+        if let Some((d, alike)) = self.kept.iter_mut().find(|(d, _)| same(d)) {
+            if d.message != message {
+                alike.add(message);
+            }
         } else if self.kept.iter().filter(|(d, _)| d.severity == severity).count() < MOST {
-            self.kept.push((Diagnostic::new(severity, source, at, rule, message, remedy), 0));
+            self.kept.push((Diagnostic::new(severity, source, at, rule, message, remedy), Alike::default()));
         } else {
             let (count, first) = &mut self.others[severity as usize];
             *count += 1;
@@ -54,13 +112,11 @@ impl Findings {
     /// In the order of the text, and then how many there are besides.
     pub fn in_order(mut self, source: (&str, &str)) -> Vec<Diagnostic> {
         self.kept.sort_by_key(|(d, _)| (d.span, d.severity));
-        let counted = self.kept.into_iter().map(|(mut d, more)| {
-            if more > 0 {
-                d.message.push_str(&format!(" (and {more} more like this)"));
-            }
+        let named = self.kept.into_iter().map(|(mut d, alike)| {
+            d.message += &alike.words(&d.message);
             d
         });
-        let mut all: Vec<_> = counted.collect();
+        let mut all: Vec<_> = named.collect();
         for (severity, kind) in [(Severity::Error, "errors"), (Severity::Warning, "warnings")] {
             if let (count, Some(at)) = self.others[severity as usize] {
                 let (message, remedy) =
@@ -121,6 +177,30 @@ mod tests {
         findings.note(Severity::Error, ("t", "x"), Span::default(), "b", "wrong".into(), String::new());
         let all = findings.in_order(("t", "x"));
         assert_eq!((all.len(), all[0].rule), (2, "b"));
-        assert_eq!(all[1].message, format!("port 0 (and {} more like this)", 10 * MOST - 1));
+        assert_eq!(all[1].message, format!("port 0 (the same of 1, 2, 3, 4 and {} more)", 10 * MOST - 5));
+    }
+
+    #[test]
+    fn what_is_alike_is_named_where_that_is_short() {
+        let message = |messages: &[&str]| {
+            let mut findings = Findings::default();
+            for message in messages {
+                let (text, at) = (("t", "x"), Span::default());
+                findings.note(Severity::Error, text, at, "a", (*message).into(), String::new());
+            }
+            findings.in_order(("t", "x")).remove(0).message
+        };
+        assert_eq!(message(&["port.p0.mtu = 9", "port.p1.mtu = 9"]), "port.p0.mtu = 9 (the same of p1)");
+        assert_eq!(
+            message(&["port.p1.mtu = 9", "port.p11.mtu = 9", "port.p.mtu = 9", "port.p1.mtu = 9"]),
+            "port.p1.mtu = 9 (the same of p11, p)"
+        );
+        assert_eq!(message(&["`ä`: wrong", "`ö`: wrong"]), "`ä`: wrong (the same of ö)");
+        assert_eq!(
+            message(&["p0 has 3 of 17 bytes of its queue", "p1 has 4 of 17 bytes of its buffer"]),
+            "p0 has 3 of 17 bytes of its queue (and 1 more like this)"
+        );
+        assert_eq!(message(&["x", ""]), "x (and 1 more like this)");
+        assert_eq!(message(&["p0: `\u{1b}`", "p1: `\u{1b}`"]), "p0: ` ` (the same of p1)");
     }
 }
