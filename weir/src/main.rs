@@ -16,6 +16,7 @@ mod config;
 mod controller;
 mod doctor;
 mod explain;
+mod file;
 mod golden;
 mod headroom;
 mod host;

@@ -1,8 +1,8 @@
 //! `weir report`: the page of a running switch as one file.
 
 use crate::Outcome;
+use crate::file::write_file;
 use crate::output::{OUT, say};
-use crate::run::summary::write_file;
 use crate::which::Which;
 use anyhow::Result;
 use clap::Args;
@@ -36,7 +36,7 @@ pub fn report(args: &ReportArgs) -> Result<Outcome> {
         flows: ask(weir_mgmt::flows::PATH)?,
         lldp: ask(weir_mgmt::lldp::PATH)?,
     };
-    write_file(&args.out, &page::report(&saved))?;
+    write_file(&args.out, page::report(&saved))?;
     let out = args.out.display();
     match args.json {
         true => OUT.json(&json!({ "out": out.to_string() })),

@@ -2,9 +2,9 @@
 
 use crate::Outcome;
 use crate::check;
+use crate::file::write_file;
 use crate::output::{ERR, OUT, say_err};
 use crate::refusal::refuse;
-use crate::run::summary::write_file;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};

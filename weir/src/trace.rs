@@ -9,7 +9,6 @@ use anyhow::{Error, Result};
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
@@ -23,6 +22,7 @@ use weir_mgmt::api;
 use weir_mgmt::api::documents::{self, WatchLine};
 use weir_mgmt::client::{self, ClientError};
 use weir_mgmt::pcapng::Writer;
+use weir_sim::file::Part;
 
 /// Which frames
 #[derive(Debug, Args)]
@@ -170,14 +170,14 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     }
     let events = events(&args.which.socket()?, &watch)?;
     // Opened only when the switch has agreed: an order that is refused leaves no file.
-    let out: Box<dyn Write> = match to_stdout {
-        true => Box::new(io::stdout().lock()),
+    let (out, part): (Box<dyn Write>, _) = match to_stdout {
+        true => (Box::new(io::stdout().lock()), None),
         false => {
-            let file = File::create(&args.file);
-            Box::new(file.map_err(cannot("write", &args.file))?)
+            let (file, part) = Part::create(&args.file).map_err(cannot("write", &args.file))?;
+            (Box::new(file), Some(part))
         }
     };
-    let end = match write_events(events, out, args) {
+    let end = match write_events(events, out, part, args) {
         // Whoever read has seen enough.
         Err(error) if to_stdout && is_broken_pipe(&error) => return Ok(Outcome::Good),
         end => end?,
@@ -192,14 +192,17 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Writes what comes until the last event, which is returned.
+/// Writes what comes until the last event, which is returned. `part`: the file that it is written to.
 fn write_events(
     events: impl Iterator<Item = Result<WatchLine, ClientError>>,
     out: impl Write,
+    part: Option<Part>,
     args: &CaptureArgs,
 ) -> Result<WatchLine> {
     let failed = |error| cannot("write", &args.file)(error);
     let mut capture = Capture::new(out, &args.port, args.snaplen).map_err(failed)?;
+    // With its head in it a file is a capture, and takes the place of one that is there.
+    part.map_or(Ok(()), Part::take_place).map_err(failed)?;
     for event in events {
         let event = event?;
         if let end @ WatchLine::End { .. } = event {

@@ -362,3 +362,77 @@ fn refusals_are_one_message_with_file_and_place() {
     assert_eq!(absent.status.code(), Some(2));
     assert!(String::from_utf8(absent.stderr).unwrap().contains("/nowhere.toml"));
 }
+
+/// A folder holds the report of one run: what an earlier one left goes, what weir did not write stays.
+#[test]
+fn a_used_folder_has_the_report_of_the_last_run_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("result");
+    let folder = to.to_str().unwrap();
+    let names = || {
+        let mut names: Vec<String> =
+            std::fs::read_dir(&to).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert!(weir(&[&format!("{CONFIGS}/flow-level.toml"), "--out", folder]).status.success());
+    assert!(names().contains(&"links.csv".to_owned()), "{:?}", names());
+    for (name, text) in
+        [("notes.txt", "mine"), ("latency.csv", "time,mine\n"), ("collectives.csv", "# mine\n")]
+    {
+        std::fs::write(to.join(name), text).unwrap();
+    }
+    let again = weir(&[&format!("{CONFIGS}/pfc-chain.toml"), "--out", folder]);
+    assert!(out(&again).contains(&format!("removed   {folder}/links.csv, of a run before")), "{again:?}");
+    let expected = [
+        "collectives.csv",
+        "flows.csv",
+        "latency.csv",
+        "notes.txt",
+        "ports.csv",
+        "report.html",
+        "report.json",
+    ];
+    assert_eq!(names(), expected);
+    assert_eq!(std::fs::read_to_string(to.join("latency.csv")).unwrap(), "time,mine\n");
+    let once_more = weir(&[&format!("{CONFIGS}/pfc-chain.toml"), "--out", folder]);
+    assert!(!out(&once_more).contains("removed"), "{once_more:?}");
+}
+
+/// Where there is no room for a report all of the one before is left. A file may have so many blocks, as on a disk that is full.
+#[test]
+fn a_report_that_cannot_be_written_leaves_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let limited = |blocks: u32, args: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_weir");
+        let script = format!("ulimit -f {blocks}; trap '' XFSZ; exec \"{program}\" sim \"$@\"");
+        Command::new("sh").args(["-c", &script, "sh"]).args(args).output().unwrap()
+    };
+    let content = || {
+        let files = std::fs::read_dir(path("result")).unwrap().map(|e| e.unwrap().path());
+        files
+            .map(|file| (file.clone(), std::fs::read(file).unwrap()))
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    assert!(weir(&[&format!("{CONFIGS}/pfc-chain.toml"), "--out", &path("result")]).status.success());
+    assert!(weir(&[&format!("{CONFIGS}/incast.toml"), "--out", &path("other")]).status.success());
+    assert!(
+        weir(&["compare", &path("result"), &path("other"), "--out", &path("page.html")]).status.success()
+    );
+    let (before, page) = (content(), std::fs::read(path("page.html")).unwrap());
+    let full = limited(8, &[&format!("{CONFIGS}/incast.toml"), "--out", &path("result")]);
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(full.status.code() == Some(2) && said.contains("cannot write"), "{full:?}");
+    assert!(content() == before, "{:?}", content().keys());
+    let full = limited(8, &["compare", &path("other"), &path("result"), "--out", &path("page.html")]);
+    assert_eq!(full.status.code(), Some(2), "{full:?}");
+    assert!(std::fs::read(path("page.html")).unwrap() == page);
+    // Nothing is left of what there was no room for.
+    let full = limited(8, &[&format!("{CONFIGS}/incast.toml"), "--out", &path("new")]);
+    assert_eq!(
+        (full.status.code(), std::fs::read_dir(path("new")).unwrap().count()),
+        (Some(2), 0),
+        "{full:?}"
+    );
+}

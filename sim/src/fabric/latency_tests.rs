@@ -164,7 +164,7 @@ fn a_run_is_the_same_with_and_without() {
     };
     let (plain, mut measured) = (play(&text("")), play(&text("latency = true\n")));
     assert!(plain.latency.is_none() && plain.latency_csv().is_none());
-    let [(_, table), (_, steps)] = measured.latency_csv().unwrap();
+    let (table, steps) = measured.latency_csv().unwrap();
     let data = &latency(&measured).end_to_end[0];
     assert!(table.contains(&format!("\"data\",total,{},{},", data.frames, data.total.sum_ps)), "{table}");
     let frames = steps.lines().filter(|line| line.starts_with("\"data\",total,"));

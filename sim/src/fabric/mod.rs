@@ -66,6 +66,7 @@ pub use play::{Progress, Undivided, run, run_with};
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
 };
+pub use report::is_table;
 pub(crate) use report::{SCHEMA, completion};
 pub use sizes::SizeDistribution;
 pub use spec::{

@@ -10,6 +10,9 @@ use super::spec::{FabricSpec, Profile};
 use super::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 
 /// Version of the layout of a report.
@@ -506,7 +509,7 @@ impl Report {
         let Self { weir, name, profile, seed, config_hash, units, .. } = self;
         let name = name.replace(['\n', '\r'], " ");
         format!(
-            "# weir {weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n# units: {units}\n"
+            "{TABLE}{weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n# units: {units}\n"
         )
     }
 
@@ -599,11 +602,23 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// The tables that there are, by the names of their files.
+    /// All tables by the names of their files; `None`: this run has no such table.
+    pub fn all_tables(&self) -> [(&'static str, Option<String>); 7] {
+        let (latency, histogram) = self.latency_csv().unzip();
+        [
+            ("flows.csv", Some(self.flows_csv())),
+            ("ports.csv", Some(self.ports_csv())),
+            ("latency.csv", latency),
+            ("latency_histogram.csv", histogram),
+            ("collectives.csv", self.collectives_csv()),
+            ("traces.csv", self.traces_csv()),
+            ("links.csv", self.links_csv()),
+        ]
+    }
+
+    /// Those that there are.
     pub fn tables(&self) -> Vec<(&'static str, String)> {
-        let always = [("flows.csv", self.flows_csv()), ("ports.csv", self.ports_csv())];
-        let more = self.latency_csv().into_iter().flatten().chain(self.collectives_csv());
-        always.into_iter().chain(more).chain(self.traces_csv()).chain(self.links_csv()).collect()
+        self.all_tables().into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
     }
 
     /// The whole report, as page and as JSON, by the names of their files.
@@ -630,37 +645,31 @@ impl Report {
     }
 
     /// Tables of where the time of frames went: distributions, and their histograms; `None`: nobody wanted to know.
-    pub fn latency_csv(&self) -> Option<[(&'static str, String); 2]> {
+    pub fn latency_csv(&self) -> Option<(String, String)> {
         let latency = self.latency.as_ref()?;
-        Some([
-            ("latency.csv", self.csv_head("time of frames, ps") + &latency.csv()),
-            (
-                "latency_histogram.csv",
-                self.csv_head("time of frames, ps, by step") + &latency.histogram_csv(),
-            ),
-        ])
+        let histogram = self.csv_head("time of frames, ps, by step") + &latency.histogram_csv();
+        Some((self.csv_head("time of frames, ps") + &latency.csv(), histogram))
     }
 
     /// A line for each step of each collective; `None`: there are no collectives.
-    pub fn collectives_csv(&self) -> Option<(&'static str, String)> {
+    pub fn collectives_csv(&self) -> Option<String> {
         let head = "workload,kind,ranks,bytes,time_ns,algbw_bytes_per_s,busbw_bytes_per_s,step,messages,start_ns,end_ns,straggler,cause,late_ns\n";
         let head = self.csv_head("collectives, step by step") + head;
         let lines = self.collectives.iter().flat_map(CollectiveResult::csv);
-        (!self.collectives.is_empty())
-            .then(|| ("collectives.csv", std::iter::once(head).chain(lines).collect()))
+        (!self.collectives.is_empty()).then(|| std::iter::once(head).chain(lines).collect())
     }
 
     /// A line for each event of each record; `None`: nothing was recorded.
-    pub fn traces_csv(&self) -> Option<(&'static str, String)> {
+    pub fn traces_csv(&self) -> Option<String> {
         let head = self.csv_head("what moved the rates of queue pairs")
             + "host,"
             + weir_endpoint::dcqcn::trace::CSV_HEADER;
         let lines = self.traces.iter().flat_map(PairTrace::csv);
-        (!self.traces.is_empty()).then(|| ("traces.csv", std::iter::once(head).chain(lines).collect()))
+        (!self.traces.is_empty()).then(|| std::iter::once(head).chain(lines).collect())
     }
 
     /// One line per direction of a link, at flow level; `None`: ports say more.
-    pub fn links_csv(&self) -> Option<(&'static str, String)> {
+    pub fn links_csv(&self) -> Option<String> {
         let head = self.csv_head("links") + "from,to,rate_bps,bytes,busy_milli,bottleneck_milli\n";
         let line = |l: &LinkResult| {
             let LinkResult { from, to, rate_bps, bytes, busy_milli, bottleneck_milli, .. } = l;
@@ -668,7 +677,7 @@ impl Report {
             format!("{},{},{rate_bps},{bytes},{busy_milli},{held}\n", quoted(from), quoted(to))
         };
         let lines = self.links.iter().map(line);
-        (!self.level.is_packet()).then(|| ("links.csv", std::iter::once(head).chain(lines).collect()))
+        (!self.level.is_packet()).then(|| std::iter::once(head).chain(lines).collect())
     }
 
     /// One line per switch port.
@@ -699,6 +708,17 @@ impl Report {
         };
         std::iter::once(head).chain(self.ports().map(line)).collect()
     }
+}
+
+/// How a table begins.
+const TABLE: &str = "# weir ";
+
+/// Whether a file is a table of a report: it begins like one.
+pub fn is_table(path: &Path) -> bool {
+    let mut begin = [0; TABLE.len()];
+    path.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
+        && begin == *TABLE.as_bytes()
 }
 
 /// When the last of the flows that have an end was delivered, from the size, start and completion time of each.

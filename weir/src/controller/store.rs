@@ -1,5 +1,6 @@
 //! What is known of jobs, in a file: written whole beside it and put in its place, so that it is always one or the other.
 
+use crate::file::write_file;
 use crate::output::{say, say_err};
 use crate::refusal::cannot;
 use anyhow::{Context, Result, anyhow, bail};
@@ -90,7 +91,7 @@ impl Store {
     fn put(&self, saved: &Saved) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let text = serde_json::to_string_pretty(saved)?;
-        weir_sim::file::put(path, text.as_bytes()).map_err(cannot("write", path))
+        write_file(path, text)
     }
 }
 

@@ -10,12 +10,12 @@ mod seats;
 
 use crate::Outcome;
 use crate::check;
+use crate::file::write_file;
 use crate::output::{self, OUT, say, say_err};
 use crate::run::Stop;
 use crate::run::devices::{self, OpenPort};
 use crate::run::memory::PoolSize;
 use crate::run::sockets::MemifSockets;
-use crate::run::summary::write_file;
 use anyhow::{Result, anyhow, bail};
 use report::{End, Results};
 use std::path::Path;

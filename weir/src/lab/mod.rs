@@ -8,10 +8,10 @@ mod verdict;
 
 use crate::Outcome;
 use crate::check;
+use crate::file::write_file;
 use crate::log;
 use crate::output::{self, say};
 use crate::quantity::time;
-use crate::run::summary::write_file;
 use crate::run::{Origin, Running, Stop};
 use anyhow::{Result, bail};
 use clap::Args;

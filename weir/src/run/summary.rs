@@ -1,8 +1,8 @@
 //! Totals at the end of a run: for people, and as JSON for scripts (`--summary`).
 
 use super::off_core::Absence;
+use crate::file::write_file;
 use crate::output::{self, OUT, say};
-use crate::refusal::cannot;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -248,16 +248,6 @@ fn named(reasons: &[(DropReason, u64)]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Writes a file as [`Totals::write`] does.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_file(path: &Path, text: &str) -> Result<()> {
-    let plain = std::fs::symlink_metadata(path).map_or(true, |meta| meta.is_file());
-    let written = if plain { weir_sim::file::put(path, text.as_bytes()) } else { std::fs::write(path, text) };
-    written.map_err(cannot("write", path))
-}
-
 fn port_json(port: &PortTotals) -> Value {
     let s = &port.stats;
     json!({
@@ -291,19 +281,4 @@ fn port_json(port: &PortTotals) -> Value {
         "nic_no_mbuf": port.nic.rx_no_mbuf,
         "nic_errors": port.nic.rx_errors + port.nic.tx_errors,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_link_names_is_written_and_the_link_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, file) = (folder.path().join("s.json"), folder.path().join("elsewhere"));
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        write_file(&link, "{}").unwrap();
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "{}");
-        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    }
 }

@@ -1,8 +1,8 @@
 //! `weir sim compare`.
 
 use crate::Outcome;
+use crate::file::write_file;
 use crate::output::{OUT, say};
-use crate::refusal::cannot;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub struct CompareArgs {
 pub fn compare(args: &CompareArgs) -> Result<Outcome> {
     let comparison = compare::compare(&args.results)?;
     if let Some(path) = &args.out {
-        std::fs::write(path, comparison.to_html()).map_err(cannot("write", path))?;
+        write_file(path, comparison.to_html())?;
     }
     if args.json {
         OUT.json(&comparison.json());

@@ -2,8 +2,8 @@
 
 use super::bar::SweepBar;
 use crate::Outcome;
+use crate::file::write_file;
 use crate::output::{OUT, say};
-use crate::refusal::cannot;
 use crate::run::Stop;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -128,7 +128,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
 pub fn merge(args: &MergeArgs) -> Result<Outcome> {
     let merged = sweep::merge(&args.dirs)?;
     if let Some(path) = &args.csv {
-        std::fs::write(path, merged.csv()).map_err(cannot("write", path))?;
+        write_file(path, merged.csv())?;
     }
     let whole = merged.missing.is_empty() && merged.broken.is_empty();
     if args.json {

@@ -10,7 +10,7 @@ use crate::check;
 use crate::output::{say, say_err};
 use crate::refusal::cannot;
 use crate::run::Stop;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bar::RunBar;
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
@@ -19,6 +19,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use weir_layout::Unit;
 use weir_sim::fabric::{self, Report};
+use weir_sim::file::Part;
 
 /// Collectives that are printed.
 const MAX_COLLECTIVES: usize = 8;
@@ -33,7 +34,8 @@ pub struct SimArgs {
     /// Description of the fabric and its traffic.
     #[arg(required = true)]
     pub file: Option<PathBuf>,
-    /// Write the report as page (report.html), JSON and CSV (flows, ports) into this folder.
+    /// Write the report as page (report.html), JSON and CSV (flows, ports) into this folder. Tables that a run before has left there
+    /// and this one has not are removed; nothing else is.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print the report as JSON instead of a summary.
@@ -114,9 +116,12 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
         print(&report);
     }
     if let Some(dir) = out {
-        let written = write(dir, &report)?;
+        let Written { files, removed } = write(dir, &report)?;
         if !json {
-            say!("  written   {}/{}", dir.display(), written.join(", "));
+            say!("  written   {}/{}", dir.display(), files.join(", "));
+        }
+        if !json && !removed.is_empty() {
+            say!("  removed   {}/{}, of a run before", dir.display(), removed.join(", "));
         }
     }
     Ok(if report.findings.is_empty() { Outcome::Good } else { Outcome::Bad })
@@ -169,15 +174,41 @@ fn print(r: &Report) {
 }
 
 fn folder(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {} (--out)", dir.display()))
+    std::fs::create_dir_all(dir).map_err(cannot("make the folder", dir))
 }
 
-/// Writes everything there is; names of the files.
-fn write(dir: &Path, report: &Report) -> Result<Vec<&'static str>> {
-    let write = |(name, text): (&'static str, String)| {
+/// What is in the folder of a report.
+struct Written {
+    /// Names of the files of this run.
+    files: Vec<&'static str>,
+    /// Names of tables of a run before, which this run has not; they were removed.
+    removed: Vec<&'static str>,
+}
+
+/// Writes everything there is, or nothing.
+fn write(dir: &Path, report: &Report) -> Result<Written> {
+    let tables = report.all_tables();
+    let absent: Vec<&str> = tables.iter().filter(|(_, text)| text.is_none()).map(|(name, _)| *name).collect();
+    let texts = tables.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let beside = |(name, text): (&'static str, String)| {
         let path = dir.join(name);
-        std::fs::write(&path, text).map_err(cannot("write", &path))?;
-        Ok(name)
+        let part = Part::with(&path, text.as_bytes()).map_err(cannot("write", &path))?;
+        Ok((name, part))
     };
-    report.pages().into_iter().chain(report.tables()).map(write).collect()
+    let parts = report.pages().into_iter().chain(texts).map(beside).collect::<Result<Vec<_>>>()?;
+    let mut files = Vec::with_capacity(parts.len());
+    for (name, part) in parts {
+        part.take_place().map_err(cannot("write", &dir.join(name)))?;
+        files.push(name);
+    }
+    // A folder tells of one run.
+    let mut removed = Vec::new();
+    for name in absent {
+        let path = dir.join(name);
+        if fabric::is_table(&path) {
+            std::fs::remove_file(&path).map_err(cannot("remove", &path))?;
+            removed.push(name);
+        }
+    }
+    Ok(Written { files, removed })
 }

@@ -5,6 +5,7 @@ mod file;
 
 use crate::Outcome;
 use crate::check;
+use crate::file::write_file;
 use crate::output::{OUT, say};
 use crate::refusal::{at, cannot, refuse};
 use crate::trace::Capture;
@@ -54,7 +55,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
     let followed = at(&name, followed(&capture, &config, &args.config.display().to_string()))?;
     let again = play(&config, &capture, followed)?;
     if let Some(path) = &args.write {
-        std::fs::write(path, &again).map_err(cannot("write", path))?;
+        write_file(path, &again)?;
     }
     let replayed = CaptureFile::read(&again[..]).context("the capture of the replay")?;
     let histories = |capture: &CaptureFile| -> Vec<FrameHistory> {
