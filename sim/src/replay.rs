@@ -21,10 +21,10 @@ pub const FIRST_FRAME_AT: Nanos = 1_000_000_000;
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The configuration makes no switch.
-    #[error("{0}")]
+    #[error(transparent)]
     Config(#[from] RuntimeError),
     /// Nor do the numbers that follow from it.
-    #[error("{0}")]
+    #[error(transparent)]
     Switch(#[from] SwitchError),
 }
 

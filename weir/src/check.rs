@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::inc;
 use crate::machine::Machine;
 use crate::output::{OUT, say, say_err};
-use crate::refusal::{self, at, cannot, refuse};
+use crate::refusal::{self, at, cannot, in_file, refuse_file};
 use crate::run::devices;
 use crate::run::memory::{PoolSize, engines_fit};
 use crate::run::mgmt;
@@ -70,16 +70,15 @@ pub fn read_at_most(path: &Path, longest: u64) -> Result<String> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(longest + 1).read_to_end(&mut bytes));
     read.map_err(cannot("read", path))?;
-    let no_text =
-        |what: String, remedy: &str| refuse(format!("cannot read {}", path.display()), what, remedy);
     if bytes.len() as u64 > longest {
-        return Err(no_text(
-            format!("longer than {} MiB: this is not a configuration", longest >> 20),
-            "name a file of text",
-        ));
+        let what = format!("longer than {} MiB: this is not a configuration", longest >> 20);
+        return Err(refuse_file(path, None, what, "name a file of text"));
     }
-    let text = String::from_utf8(bytes)
-        .map_err(|error| no_text(format!("not UTF-8: {error}"), "save it as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        refuse_file(path, Some(line), format!("not UTF-8: {}", error.utf8_error()), "save it as UTF-8")
+    })?;
     // Some editors put a mark of the byte order in front.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
@@ -216,7 +215,7 @@ fn engines(config: &Config, files: &[PathBuf]) -> Result<Vec<Engine>> {
     let mut found = Vec::new();
     let mut jobs = Vec::new();
     for path in files {
-        let spec: JobSpec = at(path.display(), serde_json::from_str(&read(path)?))?;
+        let spec: JobSpec = in_file(path, serde_json::from_str(&read(path)?))?;
         jobs.push((path, spec));
     }
     let all: Vec<_> = config.ports.iter().filter_map(|port| Some((port, port.engine?))).collect();
@@ -228,7 +227,7 @@ fn engines(config: &Config, files: &[PathBuf]) -> Result<Vec<Engine>> {
         let names: Vec<_> = all.iter().map(|(port, _)| port.name.as_str()).collect();
         let what = format!("job {} is for none of the engines here", spec.id);
         let remedy = format!("say port = one of {}", names.join(", "));
-        return Err(refuse(path.display().to_string(), what, remedy));
+        return Err(refuse_file(path, None, what, remedy));
     }
     for (port, engine) in &all {
         let mut places = Places::new(engine.params);

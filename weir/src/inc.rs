@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::check;
 use crate::controller::{self, ControllerArgs};
 use crate::output::{OUT, say};
-use crate::refusal::{at, refuse};
+use crate::refusal::{at, in_file, refuse};
 use crate::which::Which;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -109,7 +109,7 @@ fn add(args: &AddArgs) -> Result<()> {
     for path in &args.jobs {
         let text = check::read(path)?;
         // What is no job is found with its line before anybody is asked.
-        at(path.display(), serde_json::from_str::<JobSpec>(&text))?;
+        in_file(path, serde_json::from_str::<JobSpec>(&text))?;
         let answer = at(path.display(), client::order(&socket, PATH, &text))?;
         let said: JobDone = client::read(&answer)?;
         if args.json {

@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     };
     let outcome = cli.command.carry_out(&eal);
     if let Err(error) = &outcome {
-        say_err!("weir: {error:#}");
+        say_err!("weir: {}", refusal::told(error.chain()));
         if json {
             say!("{}", refusal::document(error, &said));
         }

@@ -24,6 +24,9 @@ use weir_sim::sweep::SweepError;
 #[error("{}{what}; {remedy}", prefix(place))]
 pub struct Refusal {
     place: String,
+    /// The file that is the place, and the line in it, from 1.
+    file: Option<String>,
+    line: Option<usize>,
     what: String,
     remedy: String,
 }
@@ -35,7 +38,19 @@ fn prefix(place: &str) -> String {
 /// What a command gives up with: the option, file or port at fault, what is wrong there, and what to change. The place is empty where
 /// whoever hands the error on names it ([`at`]).
 pub fn refuse(place: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> Error {
-    Refusal { place: place.into(), what: what.into(), remedy: remedy.into() }.into()
+    Refusal { place: place.into(), file: None, line: None, what: what.into(), remedy: remedy.into() }.into()
+}
+
+/// The same where the place is a file, and a line of it.
+pub fn refuse_file(
+    path: &Path,
+    line: Option<usize>,
+    what: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Error {
+    let file = path.display().to_string();
+    let place = line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"));
+    Refusal { place, file: Some(file), line, what: what.into(), remedy: remedy.into() }.into()
 }
 
 /// A file, or what stands for one, that something is not to be done with.
@@ -53,13 +68,17 @@ pub fn cannot(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Err
     move |source| FileError { doing, path, source }.into()
 }
 
-/// Where an error is, for those that do not know it themselves: a file, mostly.
+/// Where an error is, for those that do not know it themselves.
 #[derive(Clone, Debug)]
-struct Place(String);
+struct Place {
+    name: String,
+    /// It is a file.
+    is_file: bool,
+}
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 
@@ -68,13 +87,30 @@ pub fn at<T, E>(place: impl std::fmt::Display, result: Result<T, E>) -> anyhow::
 where
     Result<T, E>: anyhow::Context<T, E>,
 {
-    anyhow::Context::with_context(result, || Place(place.to_string()))
+    anyhow::Context::with_context(result, || Place { name: place.to_string(), is_file: false })
+}
+
+/// The same error, which is about the file `path`.
+pub fn in_file<T, E>(path: &Path, result: Result<T, E>) -> anyhow::Result<T>
+where
+    Result<T, E>: anyhow::Context<T, E>,
+{
+    anyhow::Context::with_context(result, || Place { name: path.display().to_string(), is_file: true })
+}
+
+/// An error with its causes, on one line. A cause that the words before end with is not told again.
+pub fn told<'a>(causes: impl Iterator<Item = &'a (dyn StdError + 'static)>) -> String {
+    causes.map(ToString::to_string).fold(String::new(), |told, next| match told.is_empty() {
+        true => next,
+        false if told.ends_with(&next) => told,
+        false => format!("{told}: {next}"),
+    })
 }
 
 /// `error`: what is wrong, on one line; `faults`: one by one, as the management API tells them. `command`: the words it was
 /// asked with, `weir show`.
 pub fn document(error: &Error, command: &str) -> Value {
-    let text = format!("{error:#}");
+    let text = told(error.chain());
     // Faults stand on lines of their own behind what the switch answers.
     let is_answer = error.chain().any(|cause| cause.is::<Refused>() || cause.is::<ClientError>());
     let lines = text.lines().map(str::trim).take(if is_answer { 1 } else { usize::MAX });
@@ -83,14 +119,17 @@ pub fn document(error: &Error, command: &str) -> Value {
 
 /// What is wrong one by one, each with a place and what to change.
 pub fn faults(error: &Error, command: &str) -> Vec<Fault> {
-    let place = error.downcast_ref::<Place>().map(|place| place.0.clone());
+    let place = error.downcast_ref::<Place>();
     let mut faults = error.chain().find_map(of_cause).unwrap_or_default();
     if faults.is_empty() {
         faults.push(Fault { detail: format!("{:#}", error.root_cause()), ..Fault::default() });
     }
     for fault in &mut faults {
+        if let Some(place) = place.filter(|place| place.is_file && fault.path.is_empty()) {
+            fault.file = Some(place.name.clone());
+        }
         if fault.path.is_empty() {
-            fault.path = place.clone().unwrap_or_else(|| command.to_owned());
+            fault.path = place.map_or_else(|| command.to_owned(), |place| place.name.clone());
         }
         if fault.remedy.is_empty() {
             fault.remedy = format!("{command} --help says what it takes");
@@ -136,9 +175,11 @@ fn of_cause(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
     let one = |path: String, remedy: &str| {
         vec![Fault { path, detail: cause.to_string(), remedy: remedy.to_owned(), ..Fault::default() }]
     };
-    if let Some(Refusal { place, what, remedy }) = cause.downcast_ref() {
+    if let Some(Refusal { place, file, line, what, remedy }) = cause.downcast_ref() {
         return Some(vec![Fault {
             path: place.clone(),
+            file: file.clone(),
+            line: *line,
             detail: what.clone(),
             remedy: remedy.clone(),
             ..Fault::default()
@@ -190,9 +231,12 @@ fn of_cause(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
     })
 }
 
-fn of_file(path: &Path, cause: &dyn StdError, error: &io::Error) -> Vec<Fault> {
+fn of_file(path: &Path, cause: &(dyn StdError + 'static), error: &io::Error) -> Vec<Fault> {
     let path = path.display().to_string();
-    let detail = format!("{cause}: {error}");
+    let mut detail = told(anyhow::Chain::new(cause));
+    if !detail.contains(&error.to_string()) {
+        detail = format!("{detail}: {error}");
+    }
     vec![Fault {
         file: Some(path.clone()),
         path,
@@ -207,6 +251,8 @@ fn of_kind(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::NotFound => "name what is there, or make it",
         ErrorKind::PermissionDenied => "run it as a user who may, or change the rights of it",
+        ErrorKind::InvalidData => "name a file of text in UTF-8",
+        ErrorKind::AlreadyExists => "name another place, or move away what is there",
         ErrorKind::IsADirectory => "name a file in it",
         ErrorKind::NotADirectory => "one of its folders is a file: name another place",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room, or name another place",
@@ -257,7 +303,17 @@ fn of_one(error: &FabricError) -> Fault {
 fn of_sweep(error: &SweepError) -> Vec<Fault> {
     let (path, remedy) = match error {
         SweepError::File { path, error: source } => return of_file(path, error, source),
-        SweepError::Plan { file, .. } => (file.clone(), "docs/simulation.md says what a plan has"),
+        SweepError::Several(all) => return all.iter().flat_map(of_sweep).collect(),
+        SweepError::Plan { file, line, column, problem } => {
+            return vec![Fault {
+                path: file.clone(),
+                detail: problem.clone(),
+                remedy: "docs/simulation.md says what a plan has".to_owned(),
+                file: Some(file.clone()),
+                line: *line,
+                column: *column,
+            }];
+        }
         SweepError::Shard(_) => ("--shard".to_owned(), "write i/n with 1 <= i <= n, e.g. 2/3"),
         SweepError::OtherPlan { path, .. } => (path.display().to_string(), "use another folder"),
         SweepError::Damaged { path, .. } => (path.display().to_string(), "delete it and run its shard again"),

@@ -363,6 +363,56 @@ fn refusals_are_one_message_with_file_and_place() {
     assert!(String::from_utf8(absent.stderr).unwrap().contains("/nowhere.toml"));
 }
 
+/// With `--json` every fault that is of a file names it, and says what the system says once.
+#[test]
+fn faults_of_files_name_the_file_and_say_once_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    plan(dir.path());
+    std::fs::write(path("latin1.toml"), b"# first\nname = \"\xe4\"\n").unwrap();
+    std::fs::write(path("text.pcapng"), "no capture").unwrap();
+    let axes = "[[axis]]\nkey = \"link.rat\"\nvalues = [1]\n[[axis]]\nkey = \"seed\"\nvalues = []\n";
+    std::fs::write(path("odd.toml"), format!("name = \"o\"\nbase = \"base.toml\"\n{axes}")).unwrap();
+    std::fs::write(path("typing.toml"), "name = \"o\"\nbase = 7\nbasis = 1\n").unwrap();
+    std::fs::write(path("switch.toml"), "").unwrap();
+    let to = path("to");
+    for (args, file, lines) in [
+        (vec!["sweep", "--plan", "odd.toml", "--out", &to], "odd.toml", vec![Some(4), Some(7)]),
+        (
+            vec!["sweep", "--plan", "typing.toml", "--out", &to],
+            "typing.toml",
+            vec![Some(1), Some(2), Some(3)],
+        ),
+        (vec!["sweep", "--plan", "latin1.toml", "--out", &to], "latin1.toml", vec![None]),
+        (vec!["sweep", "--plan", "absent.toml", "--out", &to], "absent.toml", vec![None]),
+        (vec!["latin1.toml"], "latin1.toml", vec![Some(2)]),
+        (vec!["absent.toml"], "absent.toml", vec![None]),
+        (vec!["base.toml", "--out", "plan.toml/x"], "plan.toml/x", vec![None]),
+        (vec!["compare", "absent", "absent"], "absent", vec![None]),
+        (vec!["replay", "absent.pcapng", "--config", "switch.toml"], "absent.pcapng", vec![None]),
+        (vec!["replay", "text.pcapng", "--config", "switch.toml"], "text.pcapng", vec![None]),
+    ] {
+        let told = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("sim")
+            .args(&args)
+            .arg("--json")
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let text = out(&told);
+        let document: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}"));
+        let faults = document["faults"].as_array().unwrap();
+        let found: Vec<_> = faults.iter().map(|fault| fault["line"].as_u64()).collect();
+        assert!(told.status.code() == Some(2) && found == lines, "{args:?}: {document:#}");
+        assert!(faults.iter().all(|fault| fault["file"] == file), "{args:?}: {document:#}");
+        let once =
+            |text: &str| text.matches("(os error").count() < 2 && text.matches("valid UTF-8").count() < 2;
+        assert!(faults.iter().all(|fault| once(fault["detail"].as_str().unwrap())), "{args:?}: {document:#}");
+        assert!(once(&String::from_utf8_lossy(&told.stderr)), "{args:?}: {told:?}");
+    }
+}
+
 /// A folder holds the report of one run: what an earlier one left goes, what weir did not write stays.
 #[test]
 fn a_used_folder_has_the_report_of_the_last_run_alone() {

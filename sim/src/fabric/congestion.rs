@@ -1,12 +1,13 @@
 //! Congestion control that is driven by acknowledgements: from what a file says to what senders and switches do.
 
 use super::FabricError;
+use super::faults::Faults;
 use super::hosts::packet_bytes;
 use super::lots;
 use super::nscc;
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, HostSpec};
-use super::topology::Plan;
+use super::topology::{Plan, key_of_rate};
 use super::units::{Duration, Rate};
 use super::workload::Planned;
 use crate::ns3::config::{Control, WindowRule};
@@ -167,6 +168,7 @@ fn wrong(key: &str, got: &impl ToString, must: impl Into<String>) -> FabricError
 /// # Errors
 /// A key that says nothing, or a value outside what is possible.
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
+    let mut faults = Faults::default();
     let used = |cc: &[Congestion]| spec.workloads.iter().any(|w| cc.contains(&w.cc()));
     use Congestion::{Dctcp, FixedWindow, Hpcc, HpccPint, Nscc, Swift, Timely};
     let idle: [(&str, &[Congestion], &str); 12] = [
@@ -183,28 +185,34 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         ("host.nscc", &[Nscc], "nscc"),
         ("host.window", &[Hpcc, HpccPint, Timely, Dctcp], "hpcc, hpcc-pint, timely or dctcp"),
     ];
+    let mut told = Vec::new();
     for (key, cc, names) in idle {
-        if spec.source.sets(key) && !used(cc) {
+        // Of a section that says nothing its keys say nothing either.
+        if spec.source.sets(key)
+            && !used(cc)
+            && !told.iter().any(|section: &String| key.starts_with(&**section))
+        {
+            told.push(format!("{key}."));
             let must = format!("absent: no flow has congestion_control = {names}; take it out, or set that");
-            return Err(wrong(key, &"set", must));
+            faults.add(wrong(key, &"set", must));
         }
     }
     let host = &spec.host;
     if host.window_bytes.is_some() && !used(&[Hpcc, HpccPint, Timely, Dctcp, FixedWindow]) {
         let must = "absent: no flow has a window of bytes; set congestion_control, e.g. \"fixed_window\"";
-        return Err(wrong("host.window_bytes", &"set", must));
+        faults.add(wrong("host.window_bytes", &"set", must));
     }
     if host.window == Some(WindowKind::None) && host.window_bytes.is_some() && !used(&[FixedWindow, Hpcc]) {
-        return Err(wrong("host.window_bytes", &"set", "absent with window = \"none\""));
+        faults.add(wrong("host.window_bytes", &"set", "absent with window = \"none\""));
     }
     if host.window_bytes.is_some_and(|bytes| bytes.0 == 0) {
-        return Err(wrong("host.window_bytes", &0, "at least 1"));
+        faults.add(wrong("host.window_bytes", &0, "at least 1"));
     }
     if host.base_rtt.is_some() && !used(&[Hpcc, HpccPint, Nscc]) {
-        return Err(wrong("host.base_rtt", &"set", "absent: only hpcc, hpcc-pint and nscc measure by it"));
+        faults.add(wrong("host.base_rtt", &"set", "absent: only hpcc, hpcc-pint and nscc measure by it"));
     }
     if host.base_rtt.is_some_and(|t| t.0 == 0) {
-        return Err(wrong("host.base_rtt", &0, "longer than 0"));
+        faults.add(wrong("host.base_rtt", &0, "longer than 0"));
     }
     let (h, t, d, s) = (&host.hpcc, &host.timely, &host.dctcp, &host.swift);
     let positive = f64::MIN_POSITIVE;
@@ -224,36 +232,40 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         ("swift.max_window", s.max_window, 1e-6, 1e6),
         ("swift.initial_window", s.initial_window, 1e-6, 1e6),
     ];
-    for (key, value, low, high) in reals {
-        check_real(&format!("host.{key}"), value, low, high)?;
+    for (key, value, low, high) in
+        reals.map(|(key, value, low, high)| (format!("host.{key}"), value, low, high))
+    {
+        if !told.iter().any(|section| key.starts_with(&**section)) {
+            faults.keep(check_real(&key, value, low, high));
+        }
     }
     if h.int_multi == Some(0) || h.int_multi.is_some_and(|m| m > 1 << 20) {
-        return Err(wrong("host.hpcc.int_multi", &h.int_multi.unwrap_or(0), "1 to 1048576"));
+        faults.add(wrong("host.hpcc.int_multi", &h.int_multi.unwrap_or(0), "1 to 1048576"));
     }
     if t.min_rtt.is_some_and(|rtt| rtt.0 == 0) {
-        return Err(wrong("host.timely.min_rtt", &0, "longer than 0"));
+        faults.add(wrong("host.timely.min_rtt", &0, "longer than 0"));
     }
-    host.nscc.check()?;
+    faults.keep(host.nscc.check());
     let swift = swift_params(s, 1, 1, 0, 0.0);
     if swift.flow_min >= swift.flow_max {
         let must = format!("below flow_max, which is {}", swift.flow_max);
-        return Err(wrong("host.swift.flow_min", &swift.flow_min, must));
+        faults.add(wrong("host.swift.flow_min", &swift.flow_min, must));
     }
     if s.max_window.is_some_and(|max| max < swift.min_cwnd) {
         let must = format!("at least min_window, which is {}", swift.min_cwnd);
-        return Err(wrong("host.swift.max_window", &swift.max_cwnd, must));
+        faults.add(wrong("host.swift.max_window", &swift.max_cwnd, must));
     }
     if let Some(first) =
         s.initial_window.filter(|w| *w < swift.min_cwnd || s.max_window.is_some_and(|max| *w > max))
     {
-        return Err(wrong("host.swift.initial_window", &first, "at least min_window and at most max_window"));
+        faults.add(wrong("host.swift.initial_window", &first, "at least min_window and at most max_window"));
     }
     if host.window == Some(WindowKind::None) && used(&[Hpcc]) {
         let must =
             "fixed or variable: hpcc measures queues by the window; or congestion_control = \"hpcc-pint\"";
-        return Err(wrong("host.window", &"none", must));
+        faults.add(wrong("host.window", &"none", must));
     }
-    Ok(())
+    faults.refuse()
 }
 
 fn hpcc_params(h: &HpccSpec, line: u64, base_rtt: u64, bdp: u64) -> hpcc::Params {
@@ -393,11 +405,8 @@ pub(super) fn set_paces(
     flows: &mut [Planned],
 ) -> Result<(), FabricError> {
     let mut paths: BTreeMap<(usize, usize, u64, u16), Path> = BTreeMap::new();
-    let more = |cc: Congestion| {
-        algorithm(spec, cc, 1, Path::default(), Path::default()).map_or(0, |a| a.header_bytes())
-    };
     for f in flows.iter().filter(|f| f.cc.hears_acks()) {
-        let key = (f.from, f.to, f.path, more(f.cc));
+        let key = (f.from, f.to, f.path, header_bytes(spec, f.cc));
         let found = *paths.entry(key).or_insert_with(|| path(spec, plan, routes, f, key.3));
         if f.cc == Congestion::Hpcc && found.switches as usize > MAX_HOPS {
             let must =
@@ -406,12 +415,16 @@ pub(super) fn set_paces(
         }
     }
     if flows.iter().any(|f| f.cc == Congestion::Hpcc)
-        && let Some(link) = plan.links.iter().find(|link| rate_code(link.spec.rate.0).is_none())
+        && let Some(link) = plan.links.iter().position(|link| rate_code(link.spec.rate.0).is_none())
     {
-        let key =
-            if spec.trunk.as_ref().is_some_and(|t| t.rate.0 == link.spec.rate.0) { "trunk" } else { "link" };
+        let (key, rate) = (key_of_rate(spec, plan, link), plan.links[link].spec.rate.0);
+        let [a, b] = plan.links[link].ends.map(|end| &plan.names[end.node]);
         let must = "10, 25, 40, 50, 100, 200, 400 or 800G: INT records of hpcc have a code for these";
-        return Err(wrong(&format!("{key}.rate"), &link.spec.rate.0, must));
+        let got = match key.ends_with(".rate") {
+            true => rate.to_string(),
+            false => format!("what gives link {a} - {b} a rate of {rate} bit/s"),
+        };
+        return Err(wrong(&key, &got, must));
     }
     let largest = paths.values().fold(Path::default(), |a, b| Path {
         rtt: a.rtt.max(b.rtt),
@@ -421,7 +434,8 @@ pub(super) fn set_paces(
     let base_rtt = spec.host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
     for f in flows.iter_mut().filter(|f| f.cc.hears_acks()) {
         f.base_rtt = base_rtt;
-        let own = paths[&(f.from, f.to, f.path, more(f.cc))];
+        let own = paths[&(f.from, f.to, f.path, header_bytes(spec, f.cc))];
+        f.own_rtt = own.rtt + 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
         let line = plan.links[plan.ports[f.from][0]].spec.rate.0;
         if let Some(algorithm) = algorithm(spec, f.cc, line, largest, own) {
             f.flow.pace = Pace::Acks(algorithm);
@@ -440,6 +454,41 @@ pub(super) fn set_paces(
         }
     }
     Ok(())
+}
+
+/// What of the constants of congestion control does not go with the paths of these flows, in sentences.
+pub(super) fn notes<'a>(flows: impl Iterator<Item = &'a Planned>) -> Vec<String> {
+    // By key: how many flows, the most that their delay may be, and the longest of their round trips, ns.
+    let mut slow: BTreeMap<&str, (usize, Nanos, Nanos)> = BTreeMap::new();
+    for f in flows {
+        let (key, most) = match f.flow.pace {
+            // With as many packets on their way as the path holds.
+            Pace::Acks(Algorithm::Swift(p)) => {
+                let packets = f.own_rtt as f64 * p.line_bps as f64 / 8e9 / p.payload as f64;
+                let window = packets.clamp(p.min_cwnd, p.max_cwnd);
+                let at_line_rate = swift::Swift::new(swift::Params { initial_cwnd: window, ..p });
+                ("host.swift.base_target", at_line_rate.target() as Nanos)
+            }
+            Pace::Acks(Algorithm::Timely(p, _)) => ("host.timely.t_high", p.t_high),
+            _ => continue,
+        };
+        if most < f.own_rtt {
+            let (count, _, rtt) = slow.entry(key).or_insert((0, most, 0));
+            (*count, *rtt) = (*count + 1, (*rtt).max(f.own_rtt));
+        }
+    }
+    let sentence = |(key, (count, most, rtt)): (&str, (usize, Nanos, Nanos))| {
+        format!(
+            "`{key}` lets {count} flows have a delay of {most} ns, and their round trip is up to {rtt} ns when nothing waits: they \
+             do not come to the rate of their link even alone. Remedy: a higher one."
+        )
+    };
+    slow.into_iter().map(sentence).collect()
+}
+
+/// What congestion control adds to each frame with payload, bytes.
+pub(super) fn header_bytes(spec: &FabricSpec, cc: Congestion) -> u16 {
+    algorithm(spec, cc, 1, Path::default(), Path::default()).map_or(0, |a| a.header_bytes())
 }
 
 fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Path, own: Path) -> Option<Algorithm> {

@@ -103,8 +103,8 @@ fn wrong_combinations_are_refused() {
             "cc.toml:7: host.congestion_control is dctcp",
             "backoff or none",
         ),
-        ("", "cc = \"swift\"\nrate = \"1G\"\n", "cc.toml:6: workload 1 (incast)", "both set the pace"),
-        ("", "cc = \"hpcc\"\nreliable = false\n", "cc.toml:6: workload 1", "a receiver that answers"),
+        ("", "cc = \"swift\"\nrate = \"1G\"\n", "cc.toml:11: workload 1 (incast)", "both set the pace"),
+        ("", "cc = \"hpcc\"\nreliable = false\n", "cc.toml:10: workload 1", "a receiver that answers"),
         (
             "[host]\ncongestion_control = \"hpcc\"\n[link]\nrate = \"30G\"\n",
             "",
@@ -163,5 +163,36 @@ fn examples_of_congestion_control_do_what_they_say() {
         let r = file(name);
         assert_eq!((r.flows_done, r.pauses(), r.frames_dropped), (flows, 0, 0), "{name}");
         assert!(!marks || r.marks() > 0);
+    }
+}
+
+/// A delay that a flow does not have even alone, aimed at or not to be exceeded, is told of.
+#[test]
+fn targets_below_the_round_trip_are_told_of() {
+    let why = |cc: &str, delay: &str, keys: &str| {
+        let text = format!(
+            "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\ndelay = \"{delay}\"\n[host]\n\
+             congestion_control = \"{cc}\"\n{keys}[[workload]]\nkind = \"permutation\"\nbytes = \"100KB\"\n"
+        );
+        run(&load("x.toml", &text).unwrap()).unwrap().why
+    };
+    let told =
+        |why: &[String], key: &str| why.iter().any(|s| s.starts_with(&format!("`{key}` lets 4 flows")));
+    for (cc, delay, keys, key) in [
+        ("swift", "8us", "", "host.swift.base_target"),
+        (
+            "swift",
+            "1us",
+            "[host.swift]\nbase_target = \"2us\"\nflow_range = \"1us\"\n",
+            "host.swift.base_target",
+        ),
+        ("timely", "1us", "[host.timely]\nt_low = \"2us\"\nt_high = \"3us\"\n", "host.timely.t_high"),
+    ] {
+        let why = why(cc, delay, keys);
+        assert!(told(&why, key), "{cc}: {why:?}");
+    }
+    for cc in ["swift", "timely", "dctcp"] {
+        let why = why(cc, "1us", "");
+        assert!(!why.iter().any(|s| s.contains("Remedy: a higher one")), "{cc}: {why:?}");
     }
 }

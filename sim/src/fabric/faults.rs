@@ -17,6 +17,11 @@ impl Faults {
             .ok()
     }
 
+    /// Keeps a fault.
+    pub fn add(&mut self, fault: FabricError) {
+        self.keep::<()>(Err(fault));
+    }
+
     /// Nothing was kept.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -44,6 +49,18 @@ impl FromIterator<Result<(), FabricError>> for Faults {
             faults.keep(found);
         });
         faults
+    }
+}
+
+/// Both, or the faults of both.
+pub(super) fn both<A, B>(
+    a: Result<A, FabricError>,
+    b: Result<B, FabricError>,
+) -> Result<(A, B), FabricError> {
+    let mut faults = Faults::default();
+    match (faults.keep(a), faults.keep(b)) {
+        (Some(a), Some(b)) => Ok((a, b)),
+        _ => Err(faults.into_error()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the reader takes the schema takes, and what it refuses by name, word or kind the schema refuses.
 
 use super::keys::{every_legal_file, every_unknown_key};
+use super::spec::Pattern;
 use super::{json_schema, load};
 use regex::Regex;
 use serde_json::Value;
@@ -216,4 +217,29 @@ fn what_the_reader_refuses_by_word_kind_or_unit_the_schema_refuses() {
     );
     assert_eq!(switch("[switch.config.buffer]\nsze = \"1MiB\""), [".switch.config.buffer.sze"]);
     assert_eq!(switch("[[switch.config.port]]\nname = \"p\""), [".switch.config.port"]);
+}
+
+/// What an editor says of a key of a workload: where it names kinds, these are the kinds that have the key.
+#[test]
+fn descriptions_of_keys_name_the_kinds_that_have_them() {
+    let schema = json_schema();
+    let kinds = schema["$defs"]["Pattern"]["oneOf"].as_array().unwrap().iter().map(|kind| &kind["const"]);
+    let kinds: Vec<(&str, Pattern)> =
+        kinds.map(|word| (word.as_str().unwrap(), serde_json::from_value(word.clone()).unwrap())).collect();
+    assert!(kinds.iter().all(|(word, kind)| kind.word() == *word));
+    let aside = Regex::new(r"\(([^)]*)\)").unwrap();
+    let mut compared = 0;
+    for (key, property) in schema["$defs"]["Workload"]["properties"].as_object().unwrap() {
+        let description = property["description"].as_str().unwrap_or_default();
+        let aside: String = aside.captures_iter(description).map(|said| said[1].to_owned() + " ").collect();
+        let names = |word: &str| Regex::new(&format!(r"(?-u:\b){word}(?-u:\b)")).unwrap().is_match(&aside);
+        let named: Vec<&str> = kinds.iter().map(|(word, _)| *word).filter(|word| names(word)).collect();
+        let have =
+            kinds.iter().filter(|(_, kind)| kind.keys().contains(&key.as_str())).map(|(word, _)| *word);
+        if !named.is_empty() {
+            assert_eq!(named, have.collect::<Vec<_>>(), "{key}: {description}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 12, "{compared}");
 }

@@ -63,19 +63,21 @@ pub use orders::{
     TraceSwitch,
 };
 pub use play::{Progress, Undivided, run, run_with};
+pub use report::is_table;
 pub use report::{
     FlowResult, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary, SwitchResult,
 };
-pub use report::is_table;
 pub(crate) use report::{SCHEMA, completion};
 pub use sizes::SizeDistribution;
+pub(crate) use spec::read_toml;
 pub use spec::{
-    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, DcqcnSpec, FabricSpec, FailureSpec,
-    FlowControlKind, Forwarding, HostSpec, IncSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec,
-    Pattern, Placement, Profile, Protocol, RoutingMode, RoutingSpec, Scheme, SwitchSpec, Topology, Workload,
-    load, load_in,
+    CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, CustomSpec, DcqcnSpec, DirectSpec,
+    DragonflyPlusSpec, DumbbellSpec, FabricSpec, FailureSpec, FatTreeSpec, FlowControlKind, Forwarding,
+    HostSpec, HpccFileSpec, IncSpec, LeafSpineSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec,
+    Pattern, Placement, Profile, Protocol, RailSpec, RoutingMode, RoutingSpec, RowSpec, Scheme, StarSpec,
+    SwitchSpec, Topology, Workload, load, load_in,
 };
-pub(crate) use switches::unknown_key;
+pub(crate) use switches::unknown_keys;
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
 pub use transport::{SelectiveSpec, TransportKind};
@@ -155,8 +157,10 @@ pub enum FabricError {
         to: String,
     },
     /// A link that moves nothing.
-    #[error("link {a} - {b} has rate 0; give it one, e.g. rate = \"100G\"")]
+    #[error("link {a} - {b} has rate 0; give `{key}` a rate, e.g. \"100G\"")]
     RateZero {
+        /// Where its rate comes from.
+        key: String,
         /// One end.
         a: String,
         /// The other end.
@@ -196,7 +200,7 @@ pub enum FabricError {
     #[error("[switch.config] buffer.policy: {0}")]
     Policy(String),
     /// The configuration of the switches is refused.
-    #[error("[switch.config]:\n{0}")]
+    #[error("[switch.config]: {0}")]
     Switch(String),
 }
 

@@ -1,6 +1,7 @@
 //! A spec played by the ns-3 profile: what it may say, how it is translated, what is reported.
 
 use super::collective::Collectives;
+use super::faults::{Faults, both};
 use super::play::{Progress, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
@@ -87,45 +88,48 @@ fn fixed(key: &str, why: &str) -> FabricError {
 }
 
 fn check(spec: &FabricSpec) -> Result<(), FabricError> {
-    if let Some((key, why)) = FIXED.iter().find(|(key, _)| spec.source.sets(key)) {
-        return Err(fixed(key, why));
+    let mut faults = Faults::default();
+    let mut refuse = |error| faults.add(error);
+    for (key, why) in FIXED.iter().filter(|(key, _)| spec.source.sets(key)) {
+        refuse(fixed(key, why));
     }
     match spec.topology {
-        Topology::Direct => return Err(fixed("topology.kind", "a host's neighbour is a switch")),
-        Topology::Ring { .. } => {
-            return Err(fixed("topology.kind", "frames take shortest paths, not one direction"));
+        Topology::Direct(_) => refuse(fixed("topology.kind", "a host's neighbour is a switch")),
+        Topology::Ring(_) => {
+            refuse(fixed("topology.kind", "frames take shortest paths, not one direction"));
         }
         _ => {}
     }
-    if let Some(key) = spec.source.keys("host").into_iter().find(|key| !HOST_KEYS.contains(&&**key)) {
-        return Err(fixed(&format!("host.{key}"), "hosts are those of the reference"));
+    let of_hosts = spec.source.keys("host").into_iter().filter(|key| !HOST_KEYS.contains(&&**key));
+    for key in
+        of_hosts.map(|key| format!("host.{key}")).filter(|key| !FIXED.iter().any(|(fixed, _)| fixed == key))
+    {
+        refuse(fixed(&key, "hosts are those of the reference"));
     }
-    congestion::check(spec)?;
     let cc = spec.workloads.first().map(|w| w.cc());
     for (index, w) in spec.workloads.iter().enumerate() {
-        let wrong = |problem: &str| {
+        let mut wrong = |problem: &str| {
             let problem = format!("{problem} in profile = \"ns3-hpcc\"");
-            Err(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem })
+            refuse(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem });
         };
         if !w.reliable || w.rate.is_some() {
-            return wrong("every flow is reliable and begins at line rate: `reliable`, `rate` cannot be set");
+            wrong("every flow is reliable and begins at line rate: `reliable`, `rate` cannot be set");
         }
         if w.kind == Pattern::IncAllReduce {
-            return wrong("switches have no engines");
+            wrong("switches have no engines");
         }
         if w.bytes.is_none() && w.sizes.is_none() && w.file.is_none() {
-            return wrong("every flow has an end: `bytes` is needed");
+            wrong("every flow has an end: `bytes` is needed");
         }
         if Some(w.cc()) != cc {
-            return wrong(
-                "congestion control is one setting of the network: all workloads must have the same `cc`",
-            );
+            wrong("congestion control is one setting of the network: all workloads must have the same `cc`");
         }
         if w.priority == 0 {
-            return wrong("priority 0 is for PFC and ACKs: data needs 1 to 7");
+            wrong("a `priority` of 0 is for PFC and ACKs: data needs 1 to 7");
         }
     }
-    Ok(())
+    faults.keep(congestion::check(spec));
+    faults.refuse()
 }
 
 fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, FabricError> {
@@ -304,8 +308,7 @@ pub(super) fn run(
     spec: &FabricSpec,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
-    check(spec)?;
-    let plan = lay_out(spec)?;
+    let ((), plan) = both(check(spec), lay_out(spec))?;
     let routes = Routes::new(&plan, spec.seed, |_| true);
     if plan.links.iter().any(|link| link.spec.loss > 0.0) {
         return Err(fixed("topology.file", "links lose nothing, and one in this file has an error rate"));

@@ -4,6 +4,7 @@
 //! a host are numbered from 0 in the order in which they began; registers count them from 1.
 
 use super::FabricError;
+use super::faults::Faults;
 use super::rate_control;
 use super::spec::{Congestion, DcqcnSpec, FabricSpec, Protocol};
 use super::topology::Plan;
@@ -264,8 +265,9 @@ impl Orders {
             dcqcn: dcqcn.unwrap_or_default(),
             changed: BTreeMap::new(),
         };
+        let mut faults = Faults::default();
         for (nth, order) in spec.orders.iter().enumerate() {
-            let order = all.planned(spec, plan, flows, nth, order)?;
+            let Some(order) = faults.keep(all.planned(spec, plan, flows, nth, order)) else { continue };
             let word = match &order.action {
                 Action::Set(..) => "set",
                 Action::Trace(TraceSwitch::Start) => "trace start",
@@ -277,7 +279,7 @@ impl Orders {
             all.results.push(OrderResult { at_ns, order: word, queue_pairs: Vec::new(), refused });
             all.orders.push(order);
         }
-        Ok(all)
+        faults.refuse().map(|()| all)
     }
 
     fn planned(
@@ -290,7 +292,7 @@ impl Orders {
     ) -> Result<Order, FabricError> {
         let must = match (order.set.is_some(), order.trace.is_some(), order.show) {
             (true, true, _) => Some("set or trace; write an [[order]] for each"),
-            (false, false, false) => Some("of something to do: one of set, trace and show = true"),
+            (false, false, false) => Some("beside something to do: one of set, trace and show = true"),
             _ => None,
         };
         if let Some(must) = must {

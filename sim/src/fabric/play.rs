@@ -6,7 +6,7 @@ use super::report::Report;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::{MAX_RATES, PortName};
 use super::topology::Plan;
-use super::workload::Planned;
+use super::workload::{Planned, poisson};
 use super::{FabricError, flow_level, ns3};
 use std::ops::ControlFlow;
 use thiserror::Error;
@@ -92,7 +92,11 @@ pub fn run_with(
                 .into(),
         }),
     };
-    played.map(Report::judged).map_err(|e| spec.locate(e))
+    let offered = |mut report: Report| {
+        report.why.extend(poisson::offered(spec));
+        report.judged()
+    };
+    played.map(offered).map_err(|e| spec.locate(e))
 }
 
 /// All ports of all switches, in order.

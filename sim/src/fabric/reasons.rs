@@ -13,13 +13,16 @@ pub(super) struct Context {
     pub config: Option<Config>,
     /// Ports, by switch and number, whose pauses a host did not obey: the host, and the priorities.
     pub deaf: BTreeMap<(String, usize), (String, Vec<usize>)>,
+    /// Sentences of what does not go together in the file.
+    pub notes: Vec<String>,
 }
 
 pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     let Some(config) = &context.config else {
-        return vec!["No PFC, no mark and no drop: there is no switch.".into()];
+        let no_switch = "No PFC, no mark and no drop: there is no switch.".into();
+        return std::iter::once(no_switch).chain(context.notes.iter().cloned()).collect();
     };
-    let mut all = Vec::new();
+    let mut all = context.notes.clone();
     all.extend(deadlock(report));
     all.extend(no_pfc(report, config));
     all.extend(no_mark(report, config));

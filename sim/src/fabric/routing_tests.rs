@@ -261,3 +261,41 @@ fn groups_of_a_dragonfly_are_one_global_link_apart() {
     // Eight global links of a group, two of them to each other group, by two spines.
     assert!(per_spine.len() == 10 && per_spine.values().all(|links| *links == 4), "{per_spine:?}");
 }
+
+/// What a flow takes alone is the least it can take: on paths of all rates, sprayed, and as a rate that begins between two
+/// nanoseconds.
+#[test]
+fn no_flow_is_faster_than_alone() {
+    let mut rng = Rng::new(9);
+    let mut pick = |of: &[&'static str]| of[rng.next_u32() as usize % of.len()];
+    let mut exact = 0;
+    for seed in 0..150 {
+        let rate = pick(&["10G", "33G", "100G", "400G"]);
+        let trunk = pick(&["10G", "25G", "100G"]);
+        let (topology, to) = match pick(&["leaf_spine", "fat_tree"]) {
+            "fat_tree" => ("kind = \"fat_tree\"\nk = 4", "h15"),
+            _ => ("kind = \"leaf_spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 2", "h3"),
+        };
+        let bytes = pick(&["1", "1025", "2049", "3073", "4097", "5000", "8192", "10241", "100001"]);
+        let forwarding = pick(&["store_and_forward", "cut_through"]);
+        let text = format!(
+            "name = \"t\"\nuntil = \"20ms\"\nseed = {seed}\n[topology]\n{topology}\n[link]\nrate = \"{rate}\"\ndelay = 131\n[trunk]\n\
+             rate = \"{trunk}\"\n[routing]\nmode = \"spray\"\n[host]\ntransport = \"selective_repeat\"\n[switch]\nforwarding = \
+             \"{forwarding}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"{to}\"\nbytes = {bytes}\n"
+        );
+        let flow = &play(&text).flows[0];
+        let fct = flow.fct_ns.unwrap();
+        assert!(fct >= flow.ideal_ns, "{fct} ns, alone {}: {text}", flow.ideal_ns);
+        exact += u32::from(fct <= flow.ideal_ns + 1);
+    }
+    // It is no bound that is never met.
+    assert!(exact > 50, "{exact}");
+    for kind in ["all_reduce", "tree_all_reduce"] {
+        let report = play(&format!(
+            "name = \"t\"\nuntil = \"20ms\"\nlevel = \"flow\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+             [link]\nrate = \"33G\"\n[[workload]]\nkind = \"{kind}\"\nbytes = \"100KB\"\n"
+        ));
+        let early = report.flows.iter().filter(|f| f.fct_ns.unwrap() < f.ideal_ns);
+        assert_eq!(early.count(), 0, "{kind}");
+    }
+}

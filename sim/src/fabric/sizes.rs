@@ -69,6 +69,14 @@ impl SizeDistribution {
         self.points().windows(2).map(halves).sum()
     }
 
+    /// Mean of what each size stands for, whose sum over all sizes up to one is `up_to`.
+    pub(super) fn mean_of(self, up_to: impl Fn(u64) -> f64) -> f64 {
+        let segment = |w: &[(u64, u64)]| {
+            (up_to(w[1].0) - up_to(w[0].0)) / (w[1].0 - w[0].0) as f64 * (w[1].1 - w[0].1) as f64 / 1000.0
+        };
+        self.points().windows(2).map(segment).sum()
+    }
+
     /// A size, at least one byte.
     pub fn draw(self, rng: &mut Rng) -> u64 {
         // Share in 2^-32 of a thousandth: exact integers all the way.

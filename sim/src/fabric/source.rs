@@ -1,8 +1,10 @@
 //! The text a spec was read from, so that a refusal can name file and line.
 
 use super::FabricError;
-use super::spec::{FabricSpec, Topology};
+use super::spec::FabricSpec;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
@@ -13,6 +15,8 @@ pub(super) struct Source {
     text: String,
     /// The text as a table.
     root: Table,
+    /// Where its keys stand, once somebody asks.
+    places: OnceLock<Place>,
 }
 
 /// Where a text came from is no part of what it says: not hashed.
@@ -22,22 +26,47 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// Where `path` leads within `table`, as far as it goes: an offset into the text.
-fn deepest(table: &DeTable<'_>, path: &[&str]) -> Option<usize> {
-    let (first, rest) = path.split_first()?;
-    let (name, value) = table.iter().find(|(name, _)| name.get_ref().as_ref() == *first)?;
-    Some(inside(value.get_ref(), rest).unwrap_or(name.span().start))
+/// Where something stands in a text, as an offset, and what is within it, by key or by number.
+#[derive(Clone, Default)]
+struct Place {
+    at: usize,
+    within: BTreeMap<String, Place>,
 }
 
-fn inside(value: &DeValue<'_>, path: &[&str]) -> Option<usize> {
-    let (first, rest) = path.split_first()?;
-    match value {
-        DeValue::Table(table) => deepest(table, path),
-        DeValue::Array(items) => {
-            let item = items.get(first.parse::<usize>().ok()?)?;
-            Some(inside(item.get_ref(), rest).unwrap_or(item.span().start))
+impl Place {
+    fn of(text: &str) -> Self {
+        let within = DeTable::parse(text).map(|table| Self::of_table(table.get_ref())).unwrap_or_default();
+        Self { at: 0, within }
+    }
+
+    fn of_table(table: &DeTable<'_>) -> BTreeMap<String, Self> {
+        let key = |(name, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+            (
+                name.get_ref().to_string(),
+                Self { at: name.span().start, within: Self::of_value(value.get_ref()) },
+            )
+        };
+        table.iter().map(key).collect()
+    }
+
+    fn of_value(value: &DeValue<'_>) -> BTreeMap<String, Self> {
+        match value {
+            DeValue::Table(table) => Self::of_table(table),
+            DeValue::Array(items) => {
+                let item = |(nth, item): (usize, &Spanned<DeValue<'_>>)| {
+                    (nth.to_string(), Self { at: item.span().start, within: Self::of_value(item.get_ref()) })
+                };
+                items.iter().enumerate().map(item).collect()
+            }
+            _ => BTreeMap::new(),
         }
-        _ => None,
+    }
+
+    /// Where `path` leads, as far as the text goes along; `None`: not even its first step. Steps into an array are numbers.
+    fn deepest(&self, path: &[&str]) -> Option<usize> {
+        let (first, rest) = path.split_first()?;
+        let next = self.within.get(*first)?;
+        Some(next.deepest(rest).unwrap_or(next.at))
     }
 }
 
@@ -68,34 +97,35 @@ fn within(value: &DeValue<'_>, at: usize) -> Vec<String> {
     }
 }
 
-/// Line (from 1) in `text` of the key that stands at `at` of `part`: `part` is what `text` says beneath `path`, written anew.
-pub(super) fn same_line(part: &str, at: usize, text: &str, path: &[&str]) -> Option<usize> {
-    let beneath = path_to(DeTable::parse(part).ok()?.get_ref(), at);
-    let path: Vec<&str> = path.iter().copied().chain(beneath.iter().map(String::as_str)).collect();
-    line_of(text, &path)
+/// The same of a text.
+pub(super) fn path_in(text: &str, at: usize) -> Vec<String> {
+    DeTable::parse(text).map_or_else(|_| Vec::new(), |table| path_to(table.get_ref(), at))
 }
 
 /// Line (from 1) of what stands at `at` of a text.
-pub(super) fn line_at(text: &str, at: usize) -> Option<usize> {
+fn line_at(text: &str, at: usize) -> Option<usize> {
     Some(text.get(..at)?.bytes().filter(|b| *b == b'\n').count() + 1)
-}
-
-/// Line (from 1) in `text` of what `path` leads to, as far as the text goes along; `None`: not even its first step.
-/// Steps into an array are numbers.
-fn line_of(text: &str, path: &[&str]) -> Option<usize> {
-    let root = DeTable::parse(text).ok()?;
-    line_at(text, deepest(root.get_ref(), path)?)
 }
 
 impl Source {
     /// A file that was read.
     pub fn new(file: &str, text: &str) -> Self {
-        Self { file: file.into(), text: text.into(), root: text.parse().unwrap_or_default() }
+        let root = text.parse().unwrap_or_default();
+        Self { file: file.into(), text: text.into(), root, places: OnceLock::new() }
     }
 
-    /// As [`line_of`], in the text.
+    /// Line (from 1) of what `path` leads to, as far as the text goes along; `None`: not even its first step.
+    /// Steps into an array are numbers.
     pub fn line(&self, path: &[&str]) -> Option<usize> {
-        line_of(&self.text, path)
+        let places = self.places.get_or_init(|| Place::of(&self.text));
+        line_at(&self.text, places.deepest(path)?)
+    }
+
+    /// Line (from 1) of the key that stands at `at` of `part`: `part` is what the text says beneath `path`, written anew.
+    pub fn same_line(&self, part: &str, at: usize, path: &[&str]) -> Option<usize> {
+        let beneath = path_in(part, at);
+        let path: Vec<&str> = path.iter().copied().chain(beneath.iter().map(String::as_str)).collect();
+        self.line(&path)
     }
 
     /// What the text itself says of `dotted`.
@@ -114,6 +144,12 @@ impl Source {
     pub fn keys(&self, table: &str) -> Vec<String> {
         let table = self.get(table).and_then(Value::as_table);
         table.map_or_else(Vec::new, |table| table.keys().cloned().collect())
+    }
+
+    /// Keys of item `index` (from 0) of a list of tables.
+    pub fn keys_of_item(&self, list: &str, index: usize) -> Vec<&str> {
+        let item = self.get(list).and_then(|all| all.get(index)).and_then(Value::as_table);
+        item.map_or_else(Vec::new, |item| item.keys().map(String::as_str).collect())
     }
 
     /// Whether workload `index` (from 0) sets `key` itself.
@@ -159,13 +195,19 @@ impl FabricSpec {
     /// Says where in the file the cause of `error` is.
     pub(super) fn locate(&self, error: FabricError) -> FabricError {
         let key = |dotted: &str| self.source.line(&dotted.split('.').collect::<Vec<_>>());
-        let link = |a: &String, b: &String| match &self.topology {
-            Topology::Custom { links, .. } => links
-                .iter()
-                .position(|l| (&l.a, &l.b) == (a, b))
-                .and_then(|i| key(&format!("topology.links.{i}")))
-                .or_else(|| key("topology")),
-            _ => None,
+        // Nodes and links of a custom topology, by their names.
+        let place = |list: &str, is_it: &dyn Fn(&Value) -> bool| {
+            let at = self.source.get(&format!("topology.{list}"))?.as_array()?.iter().rposition(is_it)?;
+            key(&format!("topology.{list}.{at}"))
+        };
+        let node = |name: &str| {
+            let is_it = |node: &Value| node.as_str() == Some(name);
+            place("hosts", &is_it).or_else(|| place("switches", &is_it)).or_else(|| key("topology"))
+        };
+        let link = |a: &str, b: &str| {
+            let end =
+                |link: &Value, key: &str, name: &str| link.get(key).and_then(Value::as_str) == Some(name);
+            place("links", &|link| end(link, "a", a) && end(link, "b", b)).or_else(|| key("topology"))
         };
         let line = match &error {
             FabricError::Syntax { .. } | FabricError::At { .. } => return error,
@@ -175,22 +217,22 @@ impl FabricSpec {
                 return FabricError::Several(faults);
             }
             FabricError::DanglingLink { a, b, .. } => link(a, b),
-            FabricError::RateZero { a, b } => {
-                let own = matches!(&self.topology, Topology::Custom { links, .. }
-                    if links.iter().any(|l| (&l.a, &l.b) == (a, b) && l.rate.is_some()));
-                let trunk = self.link.rate.0 != 0;
-                if own { link(a, b) } else { key(if trunk { "trunk.rate" } else { "link.rate" }) }
-            }
+            FabricError::RateZero { key: set, .. } => key(set),
             FabricError::TwoMacs { a, b, .. } => {
                 let named = |host: &String| self.source.sets(&format!("topology.macs.{host}"));
                 let host = if named(b) { b } else { a };
                 self.source.line(&["topology", "macs", host])
             }
-            FabricError::TwoNames(_) | FabricError::HostLinks { .. } | FabricError::NoPath { .. } => {
-                key("topology.links").or_else(|| key("topology"))
-            }
+            FabricError::TwoNames(name) | FabricError::HostLinks { host: name, .. } => node(name),
+            FabricError::NoPath { .. } => key("topology.links").or_else(|| key("topology")),
             FabricError::Range { what, .. } => key(what).or_else(|| key("topology")),
-            FabricError::Workload { index, .. } => key(&format!("workload.{}", index - 1)),
+            FabricError::Workload { index, problem, .. } => {
+                // The first key of its own that the words name.
+                let mut named = problem.split('`').skip(1).step_by(2);
+                let key = |words: &'_ str| words.split(' ').next().unwrap_or_default().to_owned();
+                let set = named.by_ref().map(key).find(|key| self.source.sets_in(index - 1, key));
+                self.source.line(&["workload", &(index - 1).to_string(), &set.unwrap_or_default()])
+            }
             FabricError::Profile { key: set, .. } | FabricError::Import { key: set, .. } => key(set),
             FabricError::Policy(_) => key("switch.config.buffer.policy"),
             FabricError::Switch(_) => key("switch.config").or_else(|| key("switch")),

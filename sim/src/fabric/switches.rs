@@ -1,18 +1,19 @@
 //! Switches from the weir configuration of a spec: the same checks, presets and defaults as on DPDK.
 
 use super::FabricError;
+use super::faults::Faults;
 use super::multicast::{self, GroupPorts};
 use super::policy::{self, Buffer, Policy};
 use super::rclink;
 use super::sim_frame::SimFrame;
-use super::source;
-use super::spec::{FabricSpec, FlowControlKind, Protocol};
-use super::topology::{Plan, hop_mac};
-use std::collections::BTreeMap;
+use super::source::{self, Source};
+use super::spec::{self, FabricSpec, FlowControlKind, LinkSpec, Protocol};
+use super::topology::{Plan, hop_mac, key_of_delay, key_of_rate};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use toml::{Table, Value};
 use weir_config::runtime::{Device, switch_params};
-use weir_config::{Config, PortRate};
+use weir_config::{Config, Diagnostic, PortRate};
 use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
@@ -25,24 +26,30 @@ const NS_PER_METRE: u64 = 5;
 /// Frames with several destinations that a switch holds at once.
 const COPIED: usize = 1024;
 
+/// Whether a table has what this path leads to.
+fn has(table: &Table, path: &str) -> bool {
+    match path.split_once('.') {
+        None => table.contains_key(path),
+        Some((first, rest)) => {
+            table.get(first).and_then(Value::as_table).is_some_and(|table| has(table, rest))
+        }
+    }
+}
+
 /// The configuration of one switch: that of the spec, and a port per link of the node.
 pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
     let mut table = spec.switch.config.clone();
-    if table.contains_key("port") {
-        return Err(FabricError::Switch("the topology makes the ports: take `[[port]]` out".into()));
-    }
-    if table.contains_key("mirror") {
-        return Err(FabricError::Switch("no host looks at copies: take `[[mirror]]` out".into()));
-    }
-    if table.contains_key("lag") {
-        return Err(FabricError::Switch("routing divides flows among links: take `[[lag]]` out".into()));
-    }
-    if table.get("port_defaults").is_some_and(|defaults| defaults.get("vlan").is_some()) {
-        return Err(FabricError::Switch(
-            "hosts send no tags, and the topology makes one network of them: take `port_defaults.vlan` out"
-                .into(),
-        ));
-    }
+    let without = [
+        ("port", "the topology makes the ports"),
+        ("mirror", "no host looks at copies"),
+        ("lag", "routing divides flows among links"),
+        ("port_defaults.vlan", "hosts send no tags, and the topology makes one network of them"),
+    ];
+    let faults = without.into_iter().filter(|(key, _)| has(&table, key)).map(|(key, why)| {
+        let (what, must) = (format!("switch.config.{key}"), format!("absent: {why}; take it out"));
+        Err(FabricError::Range { what, got: "set".into(), must })
+    });
+    faults.collect::<Faults>().refuse()?;
     policy::take(&mut table);
     fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
         table.entry(name).or_insert_with(|| Value::Table(Table::new())).as_table_mut()
@@ -97,11 +104,64 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
         &format!("{} (switch {})", spec.name, plan.names[node]),
         &text,
     );
-    let errors = |found: Vec<weir_config::Diagnostic>| {
-        let shown: Vec<String> = found.iter().filter(|d| d.is_error()).map(ToString::to_string).collect();
-        FabricError::Switch(shown.join("\n"))
-    };
-    loaded.map(|loaded| loaded.config).map_err(errors)
+    loaded.map(|loaded| loaded.config).map_err(|found| in_words_of_the_file(plan, spec, node, &text, &found))
+}
+
+/// What is wrong with the configuration `text` of a switch, each with the key of the fabric file that it comes from.
+fn in_words_of_the_file(
+    plan: &Plan,
+    spec: &FabricSpec,
+    node: usize,
+    text: &str,
+    found: &[Diagnostic],
+) -> FabricError {
+    let mut faults = Faults::default();
+    // Ports with links of one kind have one fault.
+    let mut told = BTreeSet::new();
+    for d in found.iter().filter(|d| d.is_error()) {
+        let Diagnostic { message, remedy, .. } = d;
+        let path = source::path_in(text, d.span.start);
+        let range = |what: String, got: String, why: &str| {
+            let must = format!("what switches can be configured for: {message}{why}");
+            FabricError::Range { what, got, must }
+        };
+        let link = |nth: &str| nth.parse().ok().and_then(|nth: usize| plan.ports[node].get(nth)).copied();
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let fault = match path[..] {
+            ["port", nth, key @ ("cable" | "rate")] if let Some(link) = link(nth) => {
+                let LinkSpec { rate, delay, .. } = plan.links[link].spec;
+                match key {
+                    "cable" => range(key_of_delay(spec, plan, link), delay.0.to_string(), " (5 ns a metre)"),
+                    _ => range(key_of_rate(spec, plan, link), rate.0.to_string(), ""),
+                }
+            }
+            ["pfc", "poll_gap"] if !spec.source.sets("switch.config.pfc.poll_gap") => {
+                let s = &spec.switch;
+                let stages = [
+                    ("switch.ingress", s.ingress),
+                    ("switch.crossbar", s.crossbar),
+                    ("switch.egress", s.egress),
+                    ("host.response", spec.host.response),
+                ];
+                let (key, time) = stages.into_iter().max_by_key(|(_, time)| time.0).unwrap_or(stages[0]);
+                let why = ", where poll_gap is twice the stages of a switch, and host.response";
+                range(key.into(), time.0.to_string(), why)
+            }
+            _ => {
+                let error = FabricError::Switch(format!("{message}; {remedy}"));
+                match spec.source.same_line(text, d.span.start, &["switch", "config"]) {
+                    None => error,
+                    line => FabricError::At { file: spec.source.file.clone(), line, error: Box::new(error) },
+                }
+            }
+        };
+        let what =
+            if let FabricError::Range { what, .. } = &fault { what.clone() } else { fault.to_string() };
+        if told.insert(what) {
+            faults.add(fault);
+        }
+    }
+    faults.into_error()
 }
 
 /// Seed of everything random in the switch of `node`.
@@ -127,24 +187,22 @@ impl Configs {
     }
 }
 
-/// What a reader says of a key in a fabric file, or in the configuration of its switches, that does not exist, and its line of the
-/// file; `None`: there is no such key. Other faults are not looked for, nor is a file that the fabric names.
-pub(crate) fn unknown_key(text: &str) -> Option<(Option<usize>, String)> {
-    let spec: FabricSpec = match toml::from_str(text) {
-        Ok(spec) => spec,
-        Err(error) => {
-            let said = error.message();
-            let line = error.span().and_then(|at| source::line_at(text, at.start));
-            return said.starts_with("unknown field").then(|| (line, said.to_owned()));
-        }
-    };
-    let mut table = spec.switch.config;
-    policy::take(&mut table);
-    let config = toml::to_string(&table).ok()?;
-    let found = weir_config::load_for(Platform::Simulated, "switch.config", &config).err()?;
-    let unknown = found.into_iter().find(|diagnostic| diagnostic.rule == "unknown_key")?;
-    let line = source::same_line(&config, unknown.span.start, text, &["switch", "config"]);
-    Some((line, format!("[switch.config]: {}; {}", unknown.message, unknown.remedy)))
+/// Keys in a fabric file, or in the configuration of its switches, that do not exist: their lines in the file and what a reader says
+/// of them. Other faults are not looked for, nor is a file that the fabric names.
+pub(crate) fn unknown_keys(text: &str) -> Vec<(Option<usize>, String)> {
+    let mut all = spec::unknown_keys(text);
+    let table: Table = text.parse().unwrap_or_default();
+    let config = table.get("switch").and_then(|switch| switch.get("config")).and_then(Value::as_table);
+    let Some(mut config) = config.cloned() else { return all };
+    policy::take(&mut config);
+    let Ok(config) = toml::to_string(&config) else { return all };
+    let found =
+        weir_config::load_for(Platform::Simulated, "switch.config", &config).err().unwrap_or_default();
+    all.extend(found.into_iter().filter(|diagnostic| diagnostic.rule == "unknown_key").map(|unknown| {
+        let line = Source::new("", text).same_line(&config, unknown.span.start, &["switch", "config"]);
+        (line, format!("[switch.config]: {}; {}", unknown.message, unknown.remedy))
+    }));
+    all
 }
 
 /// Builds the switch of `node` with its static addresses and groups.

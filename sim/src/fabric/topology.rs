@@ -1,8 +1,12 @@
 //! From a named shape to nodes, ports and links.
 
 use super::FabricError;
+use super::faults::{Faults, both};
 use super::import::hpcc;
-use super::spec::{FabricSpec, LinkSpec, Topology};
+use super::spec::{
+    CustomLink, CustomSpec, DragonflyPlusSpec, DumbbellSpec, FabricSpec, FatTreeSpec, LeafSpineSpec,
+    LinkSpec, RailSpec, RowSpec, StarSpec, Topology,
+};
 use super::units::{Duration, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::{MAX_PORTS, Mac};
@@ -148,23 +152,69 @@ impl Plan {
     }
 }
 
-fn range(what: &str, got: usize, low: usize, high: usize) -> Result<(), FabricError> {
+fn range(key: &str, got: usize, low: usize, high: usize, why: &str) -> Result<(), FabricError> {
     if (low..=high).contains(&got) {
         return Ok(());
     }
-    let must = format!("{low} to {high}");
-    Err(FabricError::Range { what: what.into(), got: got.to_string(), must })
+    let must = format!("{low} to {high}{why}");
+    Err(FabricError::Range { what: format!("topology.{key}"), got: got.to_string(), must })
+}
+
+/// All of these sizes, up to which a switch has ports.
+fn sizes<const N: usize>(sizes: [(&str, usize); N]) -> Result<(), FabricError> {
+    let each = sizes.into_iter().map(|(key, got)| range(key, got, 1, MAX_PORTS, ""));
+    each.collect::<Faults>().refuse()
 }
 
 /// Shares of loss are shares.
 fn check_loss(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
-    for (key, share) in [("loss", link.loss), ("pause_loss", link.pause_loss)] {
-        if !(0.0..=1.0).contains(&share) {
-            let (what, must) = (format!("{name}.{key}"), "0 to 1".into());
-            return Err(FabricError::Range { what, got: share.to_string(), must });
-        }
+    let share = |(key, share): (&str, f64)| match (0.0..=1.0).contains(&share) {
+        true => Ok(()),
+        false => Err(FabricError::Range {
+            what: format!("{name}.{key}"),
+            got: share.to_string(),
+            must: "0 to 1".into(),
+        }),
+    };
+    let all = [("loss", link.loss), ("pause_loss", link.pause_loss)];
+    all.into_iter().map(share).collect::<Faults>().refuse()
+}
+
+fn joins_switches(plan: &Plan, link: usize) -> bool {
+    plan.links[link].ends.iter().all(|end| end.node >= plan.hosts)
+}
+
+/// The key that gives the link of this number its delay.
+pub(super) fn key_of_delay(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
+    match &spec.topology {
+        Topology::HpccFile(_) => "topology.file".into(),
+        Topology::Custom(custom) => match custom.links.get(link) {
+            Some(CustomLink { delay: Some(_), .. }) => format!("topology.links.{link}.delay"),
+            _ => "link.delay".into(),
+        },
+        _ if joins_switches(plan, link) && spec.trunk.is_some() => "trunk.delay".into(),
+        _ => "link.delay".into(),
     }
-    Ok(())
+}
+
+/// The key that gives the link of this number its rate.
+pub(super) fn key_of_rate(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
+    let joins_switches = joins_switches(plan, link);
+    match &spec.topology {
+        Topology::HpccFile(_) => "topology.file".into(),
+        Topology::Custom(custom) => match custom.links.get(link) {
+            Some(CustomLink { rate: Some(_), .. }) => format!("topology.links.{link}.rate"),
+            _ => "link.rate".into(),
+        },
+        Topology::LeafSpine(LeafSpineSpec { oversubscription: Some(_), .. })
+        | Topology::Rail(RailSpec { oversubscription: Some(_), .. })
+            if joins_switches =>
+        {
+            "topology.oversubscription".into()
+        }
+        _ if joins_switches && spec.trunk.is_some() => "trunk.rate".into(),
+        _ => "link.rate".into(),
+    }
 }
 
 /// Both directions of each link as names, in order. Engines have none.
@@ -179,101 +229,130 @@ pub(crate) fn neighbours(spec: &FabricSpec) -> Result<Vec<(String, String)>, Fab
 
 /// Lays the fabric out.
 pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
-    check_loss("link", &spec.link)?;
-    spec.trunk.as_ref().map_or(Ok(()), |trunk| check_loss("trunk", trunk))?;
-    let plan = match &spec.topology {
-        Topology::Direct => {
+    let trunk = spec.trunk.as_ref().map_or(Ok(()), |trunk| check_loss("trunk", trunk));
+    let ((), plan) = both(both(check_loss("link", &spec.link), trunk).map(drop), nodes_and_links(spec))?;
+    check(spec, &plan)?;
+    Ok(plan)
+}
+
+fn nodes_and_links(spec: &FabricSpec) -> Result<Plan, FabricError> {
+    Ok(match &spec.topology {
+        Topology::Direct(_) => {
             let mut b = Builder::new(spec, 2, 0);
             b.connect(0, 1, spec.link.clone());
             b.plan
         }
-        Topology::Star { hosts } => chain(spec, 1, *hosts)?,
-        Topology::Dumbbell { pairs } => chain(spec, 2, *pairs)?,
-        Topology::Chain { switches, hosts_per_switch } => chain(spec, *switches, *hosts_per_switch)?,
-        Topology::LeafSpine { leaves, spines, hosts_per_leaf, links_per_spine, oversubscription } => {
-            range("topology.leaves", *leaves, 1, MAX_PORTS)?;
-            range("topology.spines", *spines, 1, MAX_PORTS)?;
-            range("topology.hosts_per_leaf", *hosts_per_leaf, 1, MAX_PORTS)?;
-            range("topology.links_per_spine", *links_per_spine, 1, MAX_PORTS)?;
-            let mut b = Builder::new(spec, leaves * hosts_per_leaf, leaves + spines);
-            b.oversubscribe(spec, *oversubscription, *hosts_per_leaf, spines * links_per_spine)?;
-            (0..leaves * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
-            for i in 0..leaves * spines {
-                (0..*links_per_spine).for_each(|_| b.trunk(i / spines, leaves + i % spines));
-            }
-            b.plan
+        Topology::Star(StarSpec { hosts }) => row(spec, ("", 1, 1), ("hosts", *hosts, 0))?,
+        Topology::Dumbbell(DumbbellSpec { pairs }) => row(spec, ("", 2, 1), ("pairs", *pairs, 1))?,
+        Topology::Chain(RowSpec { switches, hosts_per_switch }) => {
+            let trunks = (*switches).clamp(1, 3) - 1;
+            row(spec, ("switches", *switches, 1), ("hosts_per_switch", *hosts_per_switch, trunks))?
         }
-        Topology::Rail { servers, rails, servers_per_unit, spines, oversubscription } => {
-            range("topology.servers", *servers, 1, 1 << 16)?;
-            range("topology.rails", *rails, 1, MAX_PORTS)?;
-            range("topology.spines", *spines, 1, MAX_PORTS)?;
-            let unit = servers_per_unit.unwrap_or(*servers);
-            range("topology.servers_per_unit", unit, 1, MAX_PORTS)?;
-            let (hosts, leaves) = (servers * rails, servers.div_ceil(unit) * rails);
-            let mut b = Builder::new(spec, hosts, leaves + spines);
-            b.oversubscribe(spec, *oversubscription, unit, *spines)?;
-            (0..hosts).for_each(|h| b.host(h, h / rails / unit * rails + h % rails));
-            (0..leaves * spines).for_each(|i| b.trunk(i / spines, leaves + i % spines));
-            b.plan
-        }
-        Topology::DragonflyPlus { groups, leaves, spines, hosts_per_leaf, links_per_pair } => {
-            range("topology.groups", *groups, 2, 1024)?;
-            range("topology.leaves", *leaves, 1, MAX_PORTS)?;
-            range("topology.spines", *spines, 1, MAX_PORTS)?;
-            range("topology.hosts_per_leaf", *hosts_per_leaf, 1, MAX_PORTS)?;
-            range("topology.links_per_pair", *links_per_pair, 1, MAX_PORTS)?;
-            let (all, per_group) = (groups * leaves, leaves + spines);
-            let mut b = Builder::new(spec, all * hosts_per_leaf, groups * per_group);
-            let leaf = |group: usize, nth: usize| group * leaves + nth;
-            let spine = |group: usize, nth: usize| all + group * spines + nth % spines;
-            (0..all * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
-            for group in 0..*groups {
-                (0..leaves * spines).for_each(|i| b.trunk(leaf(group, i / spines), spine(group, i % spines)));
-            }
-            for (x, y) in (0..*groups).flat_map(|x| (x + 1..*groups).map(move |y| (x, y))) {
-                // Seen from either group the others come one after the other, each with as many links.
-                let first = |from: usize, to: usize| ((to + groups - from) % groups - 1) * links_per_pair;
-                for i in 0..*links_per_pair {
-                    b.trunk(spine(x, first(x, y) + i), spine(y, first(y, x) + i));
-                }
-            }
-            b.plan
-        }
-        Topology::FatTree { k } => fat_tree(spec, *k)?,
-        Topology::Ring { switches, hosts_per_switch } => {
-            range("switches of a ring", *switches, 3, 256)?;
-            let mut plan = chain(spec, *switches, *hosts_per_switch)?;
+        Topology::LeafSpine(leaf_spine) => leaf_spine_of(spec, leaf_spine)?,
+        Topology::Rail(rail) => rails(spec, rail)?,
+        Topology::DragonflyPlus(dragonfly) => dragonfly_plus(spec, dragonfly)?,
+        Topology::FatTree(FatTreeSpec { k }) => fat_tree(spec, *k)?,
+        Topology::Ring(RowSpec { switches, hosts_per_switch }) => {
+            let mut plan = row(spec, ("switches", *switches, 3), ("hosts_per_switch", *hosts_per_switch, 2))?;
             let mut b = Builder::new(spec, 0, 0);
             std::mem::swap(&mut b.plan, &mut plan);
             b.trunk(switches - 1, 0);
             b.plan.clockwise = true;
             b.plan
         }
-        Topology::HpccFile { .. } => from_hpcc_file(spec)?,
-        Topology::Custom { hosts, switches, links, macs } => {
-            let mut b = Builder::new(spec, hosts.len(), switches.len());
-            b.plan.names = hosts.iter().chain(switches).cloned().collect();
-            b.plan.macs = custom_macs(hosts, macs)?;
-            for link in links {
-                let find = |name: &String| {
-                    let at = b.plan.names.iter().position(|n| n == name);
-                    let (a, b) = (link.a.clone(), link.b.clone());
-                    at.ok_or_else(|| FabricError::DanglingLink { a, b, missing: name.clone() })
-                };
-                let (x, y) = (find(&link.a)?, find(&link.b)?);
-                let base = &spec.link;
-                let rate: Rate = link.rate.unwrap_or(base.rate);
-                let delay: Duration = link.delay.unwrap_or(base.delay);
-                b.connect(x, y, LinkSpec { rate, delay, ..base.clone() });
-                let (what, weight) = ("weight of a link", link.weight.unwrap_or(1));
-                range(what, weight as usize, 1, 64)?;
-                b.plan.links.last_mut().into_iter().for_each(|link| link.weight = weight);
-            }
-            b.plan
-        }
+        Topology::HpccFile(_) => from_hpcc_file(spec)?,
+        Topology::Custom(custom) => as_listed(spec, custom)?,
+    })
+}
+
+fn leaf_spine_of(spec: &FabricSpec, shape: &LeafSpineSpec) -> Result<Plan, FabricError> {
+    let LeafSpineSpec { leaves, spines, hosts_per_leaf, links_per_spine, oversubscription } = *shape;
+    sizes([
+        ("leaves", leaves),
+        ("spines", spines),
+        ("hosts_per_leaf", hosts_per_leaf),
+        ("links_per_spine", links_per_spine),
+    ])?;
+    let mut b = Builder::new(spec, leaves * hosts_per_leaf, leaves + spines);
+    b.oversubscribe(spec, oversubscription, hosts_per_leaf, spines * links_per_spine)?;
+    (0..leaves * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
+    for i in 0..leaves * spines {
+        (0..links_per_spine).for_each(|_| b.trunk(i / spines, leaves + i % spines));
+    }
+    Ok(b.plan)
+}
+
+fn rails(spec: &FabricSpec, shape: &RailSpec) -> Result<Plan, FabricError> {
+    let RailSpec { servers, rails, servers_per_unit, spines, oversubscription } = *shape;
+    let unit = servers_per_unit.unwrap_or(servers);
+    let known = range("servers", servers, 1, 1 << 16, "");
+    let why = ", as many as a switch has ports: give units, e.g. servers_per_unit = 32";
+    let units = match servers_per_unit {
+        Some(unit) => range("servers_per_unit", unit, 1, MAX_PORTS, ""),
+        None if known.is_ok() => range("servers", servers, 1, MAX_PORTS, why),
+        None => Ok(()),
     };
-    check(&plan)?;
-    Ok(plan)
+    [known, sizes([("rails", rails), ("spines", spines)]), units].into_iter().collect::<Faults>().refuse()?;
+    let (hosts, leaves) = (servers * rails, servers.div_ceil(unit) * rails);
+    let mut b = Builder::new(spec, hosts, leaves + spines);
+    b.oversubscribe(spec, oversubscription, unit, spines)?;
+    (0..hosts).for_each(|h| b.host(h, h / rails / unit * rails + h % rails));
+    (0..leaves * spines).for_each(|i| b.trunk(i / spines, leaves + i % spines));
+    Ok(b.plan)
+}
+
+fn dragonfly_plus(spec: &FabricSpec, shape: &DragonflyPlusSpec) -> Result<Plan, FabricError> {
+    let DragonflyPlusSpec { groups, leaves, spines, hosts_per_leaf, links_per_pair } = *shape;
+    let groups_fit = range("groups", groups, 2, 1024, "");
+    let rest = sizes([
+        ("leaves", leaves),
+        ("spines", spines),
+        ("hosts_per_leaf", hosts_per_leaf),
+        ("links_per_pair", links_per_pair),
+    ]);
+    both(groups_fit, rest)?;
+    let (all, per_group) = (groups * leaves, leaves + spines);
+    let mut b = Builder::new(spec, all * hosts_per_leaf, groups * per_group);
+    let leaf = |group: usize, nth: usize| group * leaves + nth;
+    let spine = |group: usize, nth: usize| all + group * spines + nth % spines;
+    (0..all * hosts_per_leaf).for_each(|h| b.host(h, h / hosts_per_leaf));
+    for group in 0..groups {
+        (0..leaves * spines).for_each(|i| b.trunk(leaf(group, i / spines), spine(group, i % spines)));
+    }
+    for (x, y) in (0..groups).flat_map(|x| (x + 1..groups).map(move |y| (x, y))) {
+        // Seen from either group the others come one after the other, each with as many links.
+        let first = |from: usize, to: usize| ((to + groups - from) % groups - 1) * links_per_pair;
+        for i in 0..links_per_pair {
+            b.trunk(spine(x, first(x, y) + i), spine(y, first(y, x) + i));
+        }
+    }
+    Ok(b.plan)
+}
+
+fn as_listed(spec: &FabricSpec, custom: &CustomSpec) -> Result<Plan, FabricError> {
+    let CustomSpec { hosts, switches, links, macs } = custom;
+    let mut b = Builder::new(spec, hosts.len(), switches.len());
+    b.plan.names = hosts.iter().chain(switches).cloned().collect();
+    let mut faults = Faults::default();
+    b.plan.macs = faults.keep(custom_macs(hosts, macs)).unwrap_or_default();
+    faults.keep(two_names(&b.plan));
+    for (at, link) in links.iter().enumerate() {
+        let find = |name: &String| {
+            let at = b.plan.names.iter().position(|n| n == name);
+            let (a, b) = (link.a.clone(), link.b.clone());
+            at.ok_or_else(|| FabricError::DanglingLink { a, b, missing: name.clone() })
+        };
+        let ends = faults.keep(both(find(&link.a), find(&link.b)));
+        let weight = link.weight.unwrap_or(1);
+        faults.keep(range(&format!("links.{at}.weight"), weight as usize, 1, 64, ""));
+        let Some((x, y)) = ends else { continue };
+        let base = &spec.link;
+        let rate: Rate = link.rate.unwrap_or(base.rate);
+        let delay: Duration = link.delay.unwrap_or(base.delay);
+        b.connect(x, y, LinkSpec { rate, delay, ..base.clone() });
+        b.plan.links.last_mut().into_iter().for_each(|link| link.weight = weight);
+    }
+    faults.refuse().map(|()| b.plan)
 }
 
 /// That of the HPCC simulator's file. Rates, delays and losses are its own.
@@ -306,10 +385,21 @@ fn from_hpcc_file(spec: &FabricSpec) -> Result<Plan, FabricError> {
     Ok(b.plan)
 }
 
-/// Switches in a row, the first hosts on the first switch.
-fn chain(spec: &FabricSpec, switches: usize, hosts: usize) -> Result<Plan, FabricError> {
-    range("number of switches", switches, 1, 256)?;
-    range("hosts on a switch", hosts, 1, MAX_PORTS - 2)?;
+/// Switches in a row, the first hosts on the first switch. Of both the key, and how many they are; of switches how many they are at
+/// least, of hosts how many trunks a switch has besides.
+fn row(
+    spec: &FabricSpec,
+    (key, switches, least): (&str, usize, usize),
+    (hosts_key, hosts, trunks): (&str, usize, usize),
+) -> Result<Plan, FabricError> {
+    let why = match trunks {
+        0 => format!(
+            ": a switch has {MAX_PORTS} ports; for more use e.g. kind = \"leaf_spine\" or \"fat_tree\""
+        ),
+        n => format!(": a switch has {MAX_PORTS} ports, and here {n} of them for trunks; take more switches"),
+    };
+    let hosts_fit = range(hosts_key, hosts, 1, MAX_PORTS - trunks, &why);
+    both(range(key, switches, least, 256, ""), hosts_fit)?;
     let mut b = Builder::new(spec, switches * hosts, switches);
     (0..switches * hosts).for_each(|h| b.host(h, h / hosts));
     (1..switches).for_each(|s| b.trunk(s - 1, s));
@@ -318,7 +408,7 @@ fn chain(spec: &FabricSpec, switches: usize, hosts: usize) -> Result<Plan, Fabri
 
 /// Al-Fares et al., SIGCOMM 2008: edge switches first, then aggregation, then core.
 fn fat_tree(spec: &FabricSpec, k: usize) -> Result<Plan, FabricError> {
-    range("topology.k", k, 2, 128)?;
+    range("k", k, 2, 128, "")?;
     if k % 2 == 1 {
         return Err(FabricError::Range {
             what: "topology.k".into(),
@@ -342,54 +432,175 @@ fn fat_tree(spec: &FabricSpec, k: usize) -> Result<Plan, FabricError> {
 }
 
 fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<Mac>, FabricError> {
-    if let Some((name, _)) = macs.iter().find(|(name, _)| !hosts.contains(name)) {
-        let must = "the name of a host".into();
-        return Err(FabricError::Range { what: "topology.macs".into(), got: format!("for `{name}`"), must });
+    let wrong = |name: &str, got: String, must: &str| FabricError::Range {
+        what: format!("topology.macs.{name}"),
+        got,
+        must: must.into(),
+    };
+    let mut faults = Faults::default();
+    for name in macs.keys().filter(|name| !hosts.contains(name)) {
+        faults.add(wrong(name, "set".into(), "absent: no host is called so; correct the name"));
     }
-    let parsed: Result<Vec<Mac>, FabricError> = hosts
-        .iter()
-        .enumerate()
-        .map(|(i, name)| match macs.get(name) {
-            None => Ok(host_mac(i)),
-            Some(text) => {
-                let mac: Result<Mac, String> = text.parse();
-                let must = "a unicast address whose last byte is 00 (in those of next hops it is not)";
-                mac.ok().filter(|mac| !mac.is_group() && mac.0[5] == 0).ok_or_else(|| FabricError::Range {
-                    what: format!("topology.macs.{name}"),
-                    got: text.clone(),
-                    must: must.into(),
-                })
-            }
-        })
-        .collect();
-    parsed
+    let mac = |(i, name): (usize, &String)| {
+        let Some(text) = macs.get(name) else { return Ok(host_mac(i)) };
+        let mac: Result<Mac, String> = text.parse();
+        let must = "a unicast address whose last byte is 00 (in those of next hops it is not)";
+        mac.ok().filter(|mac| !mac.is_group() && mac.0[5] == 0).ok_or_else(|| wrong(name, text.clone(), must))
+    };
+    let parsed = hosts.iter().enumerate().filter_map(|host| faults.keep(mac(host))).collect();
+    faults.refuse().map(|()| parsed)
 }
 
-fn check(plan: &Plan) -> Result<(), FabricError> {
+fn two_names(plan: &Plan) -> Result<(), FabricError> {
     let mut seen = BTreeSet::new();
-    for name in &plan.names {
-        if !seen.insert(name) {
-            return Err(FabricError::TwoNames(name.clone()));
-        }
-    }
+    let again = plan.names.iter().filter(|name| !seen.insert(*name));
+    again.map(|name| Err(FabricError::TwoNames(name.clone()))).collect::<Faults>().refuse()
+}
+
+fn check(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricError> {
+    let mut faults = Faults::default();
+    faults.keep(two_names(plan));
     let mut owners: BTreeMap<Mac, usize> = BTreeMap::new();
     for (host, mac) in plan.macs.iter().enumerate() {
         if let Some(other) = owners.insert(*mac, host) {
             let (a, b) = (plan.names[other].clone(), plan.names[host].clone());
-            return Err(FabricError::TwoMacs { a, b, mac: mac.to_string() });
+            faults.add(FabricError::TwoMacs { a, b, mac: mac.to_string() });
         }
     }
+    // Switches of one kind have as many links: one of them is named.
+    let mut told = BTreeSet::new();
     for (node, links) in plan.ports.iter().enumerate() {
         if node < plan.hosts && links.len() != 1 {
-            return Err(FabricError::HostLinks { host: plan.names[node].clone(), links: links.len() });
+            let (host, links) = (plan.names[node].clone(), links.len());
+            faults.add(FabricError::HostLinks { host, links });
+        } else if !(1..=MAX_PORTS).contains(&links.len()) && told.insert(links.len()) {
+            let (what, got) = (format!("number of links of `{}`", plan.names[node]), links.len().to_string());
+            let must = format!(
+                "1 to {MAX_PORTS}, the ports of a switch: take more or fewer of them, or fewer links"
+            );
+            faults.add(FabricError::Range { what, got, must });
         }
-        range(&format!("number of links of `{}`", plan.names[node]), links.len(), 1, MAX_PORTS)?;
     }
-    for link in &plan.links {
+    let mut told = BTreeSet::new();
+    for (at, link) in plan.links.iter().enumerate().filter(|(_, link)| link.spec.rate.0 == 0) {
         let [a, b] = link.ends.map(|end| plan.names[end.node].clone());
-        if link.spec.rate.0 == 0 {
-            return Err(FabricError::RateZero { a, b });
+        let key = key_of_rate(spec, plan, at);
+        if told.insert(key.clone()) {
+            faults.add(FabricError::RateZero { key, a, b });
         }
     }
-    Ok(())
+    faults.refuse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{load, run};
+
+    fn refused(topology: &str, more: &str) -> String {
+        let text = format!(
+            "name = \"x\"\nuntil = \"1ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = 1000\n{more}"
+        );
+        load("x.toml", &text)
+            .and_then(|spec| run(&spec))
+            .map_or_else(|e| e.to_string(), |report| report.verdict.into())
+    }
+
+    /// A switch has 256 ports: so many hosts, less its trunks, and whoever wants more learns what to take.
+    #[test]
+    fn a_switch_has_as_many_hosts_as_ports_and_refusals_name_the_key() {
+        let buffer = "[switch.config.buffer]\nsize = \"64MiB\"\n";
+        assert_eq!(refused("kind = \"star\"\nhosts = 256", buffer), "PASS");
+        for (topology, line, what) in [
+            (
+                "kind = \"star\"\nhosts = 257",
+                5,
+                "topology.hosts is 257; it must be 1 to 256: a switch has 256 ports; for more use",
+            ),
+            ("kind = \"dumbbell\"\npairs = 256", 5, "topology.pairs is 256; it must be 1 to 255"),
+            (
+                "kind = \"chain\"\nswitches = 3\nhosts_per_switch = 255",
+                6,
+                "topology.hosts_per_switch is 255; it must be 1 to 254",
+            ),
+            (
+                "kind = \"ring\"\nswitches = 2\nhosts_per_switch = 2",
+                5,
+                "topology.switches is 2; it must be 3 to 256",
+            ),
+            (
+                "kind = \"rail\"\nservers = 300\nrails = 2\nspines = 2",
+                5,
+                "give units, e.g. servers_per_unit = 32",
+            ),
+            (
+                "kind = \"leaf_spine\"\nleaves = 0\nspines = 300\nhosts_per_leaf = 2",
+                5,
+                "topology.leaves is 0",
+            ),
+            (
+                "kind = \"leaf_spine\"\nleaves = 2\nspines = 60\nhosts_per_leaf = 200",
+                3,
+                "number of links of `s0` is 260",
+            ),
+        ] {
+            let said = refused(topology, "");
+            assert!(said.starts_with(&format!("x.toml:{line}: ")) && said.contains(what), "{said}");
+        }
+        let both = refused("kind = \"leaf_spine\"\nleaves = 0\nspines = 300\nhosts_per_leaf = 2", "");
+        assert!(both.contains("x.toml:6: topology.spines is 300"), "{both}");
+        // An engine of a switch takes a port, too.
+        let engine = refused(
+            "kind = \"leaf_spine\"\nleaves = 2\nspines = 254\nhosts_per_leaf = 2",
+            "[[workload]]\nkind = \"inc_all_reduce\"\nbytes = 4096\n",
+        );
+        assert!(engine.contains("no port left for an engine"), "{engine}");
+    }
+
+    /// What a switch is configured with follows from keys of the fabric: those are named, not what was made of them.
+    #[test]
+    fn what_follows_from_a_key_of_the_fabric_is_told_as_a_fault_of_that_key() {
+        let star = "kind = \"star\"\nhosts = 4";
+        for (more, what) in [
+            (
+                "[switch]\negress = 5\ningress = \"20ms\"\n",
+                "x.toml:11: switch.ingress is 20000000; it must be ",
+            ),
+            ("[host]\nresponse = \"20ms\"\n", "x.toml:10: host.response is 20000000; it must be "),
+            ("[link]\ndelay = \"2ms\"\n", "x.toml:10: link.delay is 2000000; it must be "),
+            (
+                "[switch.config.pfc]\npoll_gap = \"20ms\"\n",
+                "x.toml:10: [switch.config]: pfc.poll_gap = 20ms is outside",
+            ),
+            (
+                "[[switch.config.port]]\nname = \"p\"\n[[switch.config.mirror]]\nname = \"m\"\n",
+                "x.toml:11: switch.config.mirror is set; it must be absent",
+            ),
+        ] {
+            let said = refused(star, more);
+            assert!(said.contains(what), "{said}\n--- should say: {what}");
+        }
+        let many = refused(star, "[link]\ndelay = \"2ms\"\n[switch]\ncrossbar = \"1s\"\n");
+        assert_eq!(many.lines().count(), 2, "{many}");
+    }
+
+    /// What gives a link its rate is what is to be changed.
+    #[test]
+    fn a_fault_of_a_rate_names_the_key_that_gives_it() {
+        let leaves = "kind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4";
+        let hpcc = "cc = \"hpcc\"\n";
+        for (topology, more, what) in [
+            (leaves.to_owned(), "[trunk]\nrate = 0\n".to_owned(), "x.toml:12: link s0 - s2 has rate 0; give `trunk.rate`"),
+            (leaves.to_owned(), "[link]\nrate = 0\n[trunk]\nrate = 0\n".to_owned(), "x.toml:12: link h0 - s0 has rate 0; give `link.rate`"),
+            (leaves.to_owned(), format!("{hpcc}[trunk]\nrate = \"30G\"\n"), "x.toml:13: trunk.rate is 30000000000"),
+            (format!("{leaves}\noversubscription = 3.0"), hpcc.to_owned(), "x.toml:8: topology.oversubscription is what gives link s0 - s2 a rate of 66666666667"),
+            (
+                "kind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\nlinks = [{ a = \"a\", b = \"s\" },\n{ a = \"b\", b = \"s\", rate = \"3G\" }]".to_owned(),
+                hpcc.to_owned(),
+                "x.toml:8: topology.links.1.rate is 3000000000",
+            ),
+        ] {
+            let said = refused(&topology, &more);
+            assert!(said.contains(what), "{said}\n--- should say: {what}");
+        }
+    }
 }

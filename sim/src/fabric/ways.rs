@@ -72,8 +72,12 @@ struct Train {
     first: Vec<u128>,
     /// The slowest so far of paces and lines, bit/s.
     rate: u64,
+    /// Those that go ahead of that rate, as sprayed frames do that find a link of their own free, and the rate before it.
+    ahead: (u64, u64),
     /// When the last one begins.
     last_begins: u128,
+    /// The same if none of the others were in its way beyond the first link. Sprayed, it may come before them.
+    last_alone: u128,
 }
 
 impl Train {
@@ -81,13 +85,16 @@ impl Train {
     fn new(before: u64, (full, last): (u64, u64), rate: u64, legs: usize) -> Self {
         let begins = |frame: u64| takes(u128::from(frame) * u128::from(full), rate);
         let first = (0..before.min(legs as u64)).map(begins).collect();
-        Self { full, last, before, first, rate, last_begins: begins(before) }
+        let last_begins = begins(before);
+        Self { full, last, before, first, rate, ahead: (0, rate), last_begins, last_alone: last_begins }
     }
 
     /// When the last of the full frames begins, if there is one.
     fn before_last(&self) -> Option<u128> {
         let further = self.before - self.first.len() as u64;
-        Some(self.first.last()? + takes(u128::from(further) * u128::from(self.full), self.rate))
+        let (ahead, rate) = self.ahead;
+        let at = |frames: u64, rate: u64| takes(u128::from(frames) * u128::from(self.full), rate);
+        Some(self.first.last()? + at(further.saturating_sub(ahead), self.rate).max(at(further, rate)))
     }
 
     /// From the begins on one link to those on the next.
@@ -101,20 +108,42 @@ impl Train {
                 _ => free.max(came(bytes - GAP)),
             }
         };
-        let busy = |begin: u128, bytes: u64| begin + takes(bytes.into(), to.together);
-        let mut free = 0;
-        for begin in &mut self.first {
-            *begin = onward(*begin, self.full, free);
-            free = busy(*begin, self.full);
+        // Sprayed, a frame waits for the one before it that takes the same of so many links.
+        let line = to.dir.line.rate();
+        let links = ((to.together + line / 2) / line).max(1);
+        let busy = |begin: u128| begin + takes(self.full.into(), line);
+        for nth in 0..self.first.len() {
+            let free = nth.checked_sub(links as usize).map_or(0, |before| busy(self.first[before]));
+            self.first[nth] = onward(self.first[nth], self.full, free);
         }
-        self.rate = self.rate.min(to.together);
-        let free = self.before_last().map_or(0, |begin| busy(begin, self.full));
+        if to.together < self.rate {
+            self.ahead = (links - 1, self.rate);
+            self.rate = to.together;
+        }
+        let free = match self.before.checked_sub(links) {
+            None => 0,
+            Some(before) => match self.first.get(before as usize) {
+                Some(begin) => busy(*begin),
+                None => self.before_last().map_or(0, |begin| begin + takes(self.full.into(), to.together)),
+            },
+        };
         self.last_begins = onward(self.last_begins, self.last, free);
+        self.last_alone = onward(self.last_alone, self.last, 0);
     }
 
-    /// When the last frame has its effect at the end of its last link.
-    fn arrived(&self, at: &Leg<'_>) -> u128 {
-        self.last_begins + u128::from(at.way + at.dir.line.takes(self.last - GAP))
+    /// When all of them have had their effect at the end of the last link.
+    fn arrived(&self, at: &Leg<'_>, are_sprayed: bool) -> u128 {
+        let effect = |begin: u128, bytes: u64| begin + u128::from(at.way + at.dir.line.takes(bytes - GAP));
+        let in_order = effect(self.last_begins, self.last);
+        match (self.first.first(), self.before_last()) {
+            // It comes first to the link that all of them share, and the others follow.
+            (Some(first), Some(before_last)) if are_sprayed && self.last_alone < *first => {
+                let others = u128::from(self.before - 1) * u128::from(self.full) + u128::from(self.last);
+                let behind = self.last_alone + takes(others, at.together);
+                in_order.min(effect(before_last.max(behind), self.full))
+            }
+            _ => in_order,
+        }
     }
 }
 
@@ -235,5 +264,6 @@ impl Ways<'_> {
 
 fn travel(mut train: Train, legs: &[Leg<'_>]) -> u128 {
     legs.windows(2).for_each(|pair| train.pass(&pair[0], &pair[1]));
-    legs.last().map_or(0, |last| train.arrived(last))
+    let are_sprayed = legs.iter().any(|leg| leg.together > leg.dir.line.rate());
+    legs.last().map_or(0, |last| train.arrived(last, are_sprayed))
 }

@@ -5,16 +5,16 @@ mod imported;
 mod jobs;
 pub(in crate::fabric) mod operations;
 mod pipeline;
-mod poisson;
+pub(in crate::fabric) mod poisson;
 mod storage;
 mod trees;
 
 use super::collective::Collectives;
-use super::faults::Faults;
+use super::faults::{Faults, both};
 use super::graph::{Collective, Graph, Message, Op, OpId, Part, Work};
 use super::rclink;
 use super::routes::{self, Routes};
-use super::spec::{Congestion, FabricSpec, FrameType, Pattern, Protocol, Workload};
+use super::spec::{Congestion, FabricSpec, FrameType, KEYS_OF_ALL, Pattern, Protocol, Workload};
 use super::topology::Plan;
 use super::{FabricError, congestion, hosts, multicast, rate_control, transport};
 use collectives::Kind;
@@ -55,6 +55,8 @@ pub(super) struct Planned {
     pub answers: Option<u32>,
     /// Base round trip that its congestion control measures by, ns.
     pub base_rtt: Nanos,
+    /// That of its own path, where acknowledgements drive it.
+    pub own_rtt: Nanos,
     /// What its frames are.
     pub carriage: Carriage,
 }
@@ -99,33 +101,6 @@ struct Reader<'a> {
     w: &'a Workload,
 }
 
-impl Pattern {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Flow => "flow",
-            Self::Incast => "incast",
-            Self::Permutation => "permutation",
-            Self::AllToAll => "all_to_all",
-            Self::AllReduce => "all_reduce",
-            Self::TreeAllReduce => "tree_all_reduce",
-            Self::IncAllReduce => "inc_all_reduce",
-            Self::Poisson => "poisson",
-            Self::HtsimMatrix => "htsim_matrix",
-            Self::HpccFlows => "hpcc_flows",
-            Self::Operations => "operations",
-            Self::ReduceScatter => "reduce_scatter",
-            Self::AllGather => "all_gather",
-            Self::AllToAllV => "all_to_allv",
-            Self::HalvingDoublingAllReduce => "halving_doubling_all_reduce",
-            Self::HierarchicalAllReduce => "hierarchical_all_reduce",
-            Self::RailAllReduce => "rail_all_reduce",
-            Self::Pipeline => "pipeline",
-            Self::Storage => "storage",
-            Self::Chakra => "chakra",
-        }
-    }
-}
-
 impl Reader<'_> {
     fn wrong(&self, problem: impl Into<String>) -> FabricError {
         FabricError::Workload { index: self.index + 1, kind: self.w.kind.word(), problem: problem.into() }
@@ -151,76 +126,32 @@ impl Reader<'_> {
     }
 
     /// Keys that say nothing to this kind, or contradict one another.
-    fn check(&self) -> Result<(), FabricError> {
-        use Pattern::{
-            AllGather, AllReduce, AllToAll, AllToAllV, Chakra, Flow, HalvingDoublingAllReduce,
-            HierarchicalAllReduce, HpccFlows, HtsimMatrix, Incast, Operations, Permutation, Pipeline,
-            Poisson, RailAllReduce, ReduceScatter, Storage, TreeAllReduce,
-        };
-        const CLOCKS: &[Pattern] = &[HtsimMatrix, HpccFlows];
-        const FILES: &[Pattern] = &[HtsimMatrix, HpccFlows, Operations, Chakra];
-        const RANKED: &[Pattern] = &[
-            Permutation,
-            AllToAll,
-            AllReduce,
-            TreeAllReduce,
-            ReduceScatter,
-            AllGather,
-            AllToAllV,
-            HalvingDoublingAllReduce,
-            HierarchicalAllReduce,
-            RailAllReduce,
-            Pipeline,
-            Storage,
-            Operations,
-            Chakra,
-        ];
-        const GROUPED: &[Pattern] = &[HierarchicalAllReduce, RailAllReduce];
+    fn check(&self, spec: &FabricSpec) -> Result<(), FabricError> {
         let w = self.w;
-        let from_file = FILES.contains(&w.kind);
-        let keys: [(&str, bool, &[Pattern]); 26] = [
-            ("from", w.from.is_some(), &[Flow]),
-            ("to", w.to.is_some(), &[Flow, Incast, Poisson]),
-            ("senders", w.senders.is_some(), &[Incast]),
-            ("shift", w.shift.is_some(), &[Permutation]),
-            ("load", w.load.is_some(), &[Poisson]),
-            ("sizes", w.sizes.is_some(), &[Poisson]),
-            ("duration", w.duration.is_some(), &[Poisson]),
-            ("sizes", w.bytes.is_some() && w.sizes.is_some(), &[]),
-            ("stagger", w.stagger.0 > 0 && (w.kind == Poisson || CLOCKS.contains(&w.kind)), &[]),
-            ("bytes", w.bytes.is_some() && (from_file || w.kind == AllToAllV), &[]),
-            ("file", w.file.is_some(), FILES),
-            ("origin", w.origin.0 > 0, CLOCKS),
-            ("hosts", w.hosts.is_some(), RANKED),
-            ("ranks", w.ranks.is_some(), RANKED),
-            ("placement", w.placement.is_some(), RANKED),
-            ("group", w.group.is_some(), GROUPED),
-            ("matrix", w.matrix.is_some(), &[AllToAllV]),
-            ("microbatches", w.microbatches.is_some(), &[Pipeline]),
-            ("forward", w.forward.is_some(), &[Pipeline]),
-            ("backward", w.backward.is_some(), &[Pipeline]),
-            ("servers", w.servers.is_some(), &[Storage]),
-            ("ios", w.ios.is_some(), &[Storage]),
-            ("depth", w.depth.is_some(), &[Storage]),
-            ("reads", w.reads.is_some(), &[Storage]),
-            ("replicas", w.replicas.is_some(), &[Storage]),
-            ("service", w.service.is_some(), &[Storage]),
-        ];
-        if let Some((key, ..)) = keys.iter().find(|(_, set, of)| *set && !of.contains(&w.kind)) {
-            return Err(self.wrong(format!("`{key}` means nothing here; take it out")));
+        let mut faults = Faults::default();
+        let mut wrong = |problem: String| faults.add(self.wrong(problem));
+        let own = w.kind.keys();
+        let set = spec.source.keys_of_item("workload", self.index);
+        let idle = set.iter().filter(|key| !KEYS_OF_ALL.contains(key) && !own.contains(key));
+        idle.for_each(|key| wrong(format!("`{key}` means nothing here; take it out")));
+        if w.bytes.is_some() && w.sizes.is_some() {
+            wrong("`sizes` and `bytes` both say how long messages are; take one out".into());
+        }
+        if w.bytes.is_some_and(|bytes| bytes.0 == 0) {
+            wrong("`bytes` is 0: there is nothing to send; give it some, or take the workload out".into());
         }
         if w.rate.is_some_and(|rate| rate.0 == 0) {
-            return Err(self.wrong("`rate` is 0: nothing would be sent; take it out, or write rate = \"1G\""));
+            wrong("`rate` is 0: nothing would be sent; take it out, or write rate = \"1G\"".into());
         }
         let (cc, steers) = (w.cc().word(), w.cc() == Congestion::Dcqcn || w.cc().hears_acks());
         if steers && w.rate.is_some() {
-            return Err(self.wrong(format!("`rate` and `cc = \"{cc}\"` both set the pace; take one out")));
+            wrong(format!("`rate` and `cc = \"{cc}\"` both set the pace; take one out"));
         }
         if steers && !w.reliable {
             let needs = "needs a receiver that answers; take `reliable = false` out";
-            return Err(self.wrong(format!("`cc = \"{cc}\"` {needs}")));
+            wrong(format!("`cc = \"{cc}\"` {needs}"));
         }
-        Ok(())
+        faults.refuse()
     }
 
     fn graph(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Graph, FabricError> {
@@ -228,23 +159,33 @@ impl Reader<'_> {
         if n < 2 {
             return Err(self.wrong("needs two hosts"));
         }
-        let bytes = w.bytes.map_or(ENDLESS, |size| size.0.max(1));
+        let bytes = w.bytes.map_or(ENDLESS, |size| size.0);
         let hosts = self.ranks(rng)?;
         let ranks = hosts.len();
         let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
         let message = |(from, to): (usize, usize)| Message::new(from, to, bytes);
         let pairs: Vec<(usize, usize)> = match w.kind {
             Pattern::Flow if w.frames == FrameType::Type2 => return self.multicast(start(0), bytes),
-            Pattern::Flow => vec![(self.host("from", &w.from)?, self.host("to", &w.to)?)],
+            Pattern::Flow => vec![both(self.host("from", &w.from), self.host("to", &w.to))?],
             Pattern::Incast => {
                 let to = self.host("to", &w.to)?;
                 let senders = w.senders.unwrap_or(n - 1);
-                if senders >= n {
-                    return Err(self.wrong(format!("{senders} senders, but only {} other hosts", n - 1)));
+                if !(1..n).contains(&senders) {
+                    let others = n - 1;
+                    let problem =
+                        format!("{senders} senders of {others} other hosts; `senders` is 1 to {others}");
+                    return Err(self.wrong(problem));
                 }
                 (0..n).filter(|h| *h != to).take(senders).map(|from| (from, to)).collect()
             }
             Pattern::Permutation => {
+                if let Some(shift) = w.shift.filter(|shift| shift % ranks == 0) {
+                    let problem = format!(
+                        "a `shift` of {shift} leaves each of {ranks} ranks with itself; 1 to {}",
+                        ranks - 1
+                    );
+                    return Err(self.wrong(problem));
+                }
                 let pairs = permutation(ranks, w.shift, rng).into_iter();
                 pairs.map(|(from, to)| (hosts[from], hosts[to])).collect()
             }
@@ -338,10 +279,6 @@ impl Reader<'_> {
         if spec.host.protocol != Protocol::Rclink {
             return Err(self.wrong("`response` needs protocol = \"rclink\", which has classes for both"));
         }
-        if !matches!(self.w.kind, Pattern::Flow | Pattern::Incast | Pattern::Permutation | Pattern::AllToAll)
-        {
-            return Err(self.wrong("`response` means nothing here; take it out"));
-        }
         self.need("bytes", self.w.bytes)?;
         let payload = u16::try_from(size.0).ok().filter(|bytes| (1..=1344).contains(bytes));
         let payload =
@@ -402,11 +339,30 @@ pub(super) fn flows(
     faults.refuse()?;
     let mut all = planner.all;
     if all.flows.is_empty() {
-        let (what, must) = ("workload".into(), "a list with at least one flow".into());
-        return Err(FabricError::Range { what, got: "empty".into(), must });
+        return Err(nothing_sent(spec));
     }
     congestion::set_paces(spec, plan, routes, &mut all.flows)?;
     Ok(all)
+}
+
+/// Why a run would have no flow.
+fn nothing_sent(spec: &FabricSpec) -> FabricError {
+    let idle = |(index, w): (usize, &Workload)| {
+        let problem = match w.kind {
+            Pattern::Poisson => {
+                "sends nothing: no message comes within `duration`; make it longer, or `load` higher"
+            }
+            Pattern::AllToAllV => "sends nothing: all of `matrix` is 0; give two ranks something to send",
+            _ if w.file.is_some() => "sends nothing: there is no message in `file`; add one",
+            _ => "sends nothing; take it out, or add a workload that does",
+        };
+        Err(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem: problem.into() })
+    };
+    let (what, must) = ("workload".into(), "a list with at least one workload".into());
+    match spec.workloads.is_empty() {
+        true => FabricError::Range { what, got: "empty".into(), must },
+        false => spec.workloads.iter().enumerate().map(idle).collect::<Faults>().into_error(),
+    }
 }
 
 /// A value of the file.
@@ -433,10 +389,11 @@ impl Planner<'_> {
     fn add(&mut self, index: usize, w: &Workload) -> Result<(), FabricError> {
         let Self { spec, plan, engines, .. } = *self;
         let reader = Reader { plan, collectives: engines, index, w };
-        in_range(&format!("workload.{index}.priority"), w.priority.into(), 0, PRIORITIES as u64 - 1)?;
-        in_range(&format!("workload.{index}.dscp"), w.dscp.into(), 0, 63)?;
-        reader.check()?;
-        multicast::check(spec, index, w)?;
+        let values = [("priority", w.priority, PRIORITIES as u64 - 1), ("dscp", w.dscp, 63)];
+        let in_range =
+            |(key, got, high)| in_range(&format!("workload.{index}.{key}"), u64::from(got), 0, high);
+        let found = [reader.check(spec), multicast::check(spec, index, w)];
+        values.map(in_range).into_iter().chain(found).collect::<Faults>().refuse()?;
         let first = self.all.flows.len();
         let graph = reader.graph(spec, &mut self.rng)?;
         let group = self.groups;
@@ -537,6 +494,7 @@ impl Planner<'_> {
             part: part.map(|part| Part { collective: collectives + part.collective, ..part }),
             answers: None,
             base_rtt: 0,
+            own_rtt: 0,
             carriage,
         })
     }

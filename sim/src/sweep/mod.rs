@@ -32,13 +32,20 @@ pub enum SweepError {
         error: std::io::Error,
     },
     /// The plan, or the base it names, is not what it should be.
-    #[error("{file}: {problem}")]
+    #[error("{file}{}: {problem}", line.map_or(String::new(), |line| format!(":{line}")))]
     Plan {
         /// Name of the file.
         file: String,
+        /// The line, from 1, where it is known.
+        line: Option<usize>,
+        /// The column, from 1, likewise.
+        column: Option<usize>,
         /// What is wrong.
         problem: String,
     },
+    /// Several of these.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<SweepError>),
     /// A shard that does not exist.
     #[error("there is no shard `{0}`: write i/n with 1 <= i <= n, e.g. 2/3")]
     Shard(String),
@@ -71,6 +78,17 @@ pub enum SweepError {
     /// Folders without a sweep.
     #[error("{}: no plan.json; this is no folder of a sweep", .0.display())]
     Nothing(PathBuf),
+}
+
+impl SweepError {
+    /// All of these as one. `Ok`: there are none.
+    fn of(mut all: Vec<Self>) -> Result<(), Self> {
+        match all.len() {
+            0 => Ok(()),
+            1 => Err(all.remove(0)),
+            _ => Err(Self::Several(all)),
+        }
+    }
 }
 
 #[cfg(test)]

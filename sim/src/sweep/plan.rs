@@ -2,7 +2,7 @@
 
 use super::SweepError;
 use crate::digest::Digest;
-use crate::fabric;
+use crate::fabric::{self, FabricError};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -69,8 +69,7 @@ impl Plan {
     /// Reads a plan and the base it names, which stands beside it unless its path is absolute.
     ///
     /// # Errors
-    /// Files that cannot be read, are not TOML, or keys no axis can set: with file and, where there is
-    /// one, line.
+    /// Files that cannot be read, are not TOML, or keys no axis can set: all there are, with file and, where there is one, line.
     pub fn read(path: &Path) -> Result<Self, SweepError> {
         let text = |path: &Path| {
             std::fs::read_to_string(path).map_err(|error| SweepError::File { path: path.to_owned(), error })
@@ -95,6 +94,7 @@ impl Plan {
         let mut values: Vec<&mut Value> = fabric::file_names(&mut self.base);
         let axes = self.axes.iter_mut().filter(|axis| fabric::names_file(&axis.key));
         values.extend(axes.flat_map(|axis| &mut axis.values));
+        let mut faults = Vec::new();
         for value in values {
             // What is no string the reader of the point refuses.
             let Value::String(name) = value else { continue };
@@ -104,8 +104,13 @@ impl Plan {
                 if !(contents.is_empty() || fabric::names_ranks(name) && path.exists()) {
                     break;
                 }
-                let content = fabric::read_file(&path);
-                contents.push(content.map_err(|error| SweepError::File { path: path.clone(), error })?);
+                match fabric::read_file(&path) {
+                    Ok(content) => contents.push(content),
+                    Err(error) => {
+                        faults.push(SweepError::File { path, error });
+                        break;
+                    }
+                }
                 self.sources.push(path);
             }
             let digest = contents.iter().fold(Digest::default(), |digest, content| digest.feed(content));
@@ -114,7 +119,7 @@ impl Plan {
             let of_rank = |(rank, content)| (fabric::of_rank(name, rank), content);
             self.files.extend(contents.into_iter().enumerate().map(of_rank));
         }
-        Ok(())
+        SweepError::of(faults)
     }
 
     fn parse(
@@ -122,60 +127,18 @@ impl Plan {
         text: &str,
         base: impl FnOnce(&str) -> Result<(String, String), SweepError>,
     ) -> Result<Self, SweepError> {
-        let wrong = |problem: String| SweepError::Plan { file: file.into(), problem };
-        let syntax = |file: &str, e: toml::de::Error| SweepError::Plan {
-            file: file.into(),
-            problem: e.to_string().trim_end().into(),
-        };
-        let said: File = toml::from_str(text).map_err(|e| syntax(file, e))?;
+        let said: File = fabric::read_toml(file, text)?;
         let (base_file, base_text) = base(&said.base)?;
-        let base: Table = base_text.parse().map_err(|e| syntax(&base_file, e))?;
-        let mut points = 1usize;
+        let base: Table = fabric::read_toml(&base_file, &base_text)?;
+        let unknown = fabric::unknown_keys(&base_text);
+        let unknown = unknown.into_iter().map(|(line, problem)| wrong(&base_file, line, problem)).collect();
+        SweepError::of(unknown)?;
         let line = |axis: &FileAxis| text[..axis.key.span().start].lines().count();
-        let lines: Vec<usize> = said.axes.iter().map(line).collect();
-        for (i, axis) in said.axes.iter().enumerate() {
-            let key = axis.key.as_ref();
-            let wrong = |problem: String| SweepError::Plan { file: format!("{file}:{}", lines[i]), problem };
-            let Some(first) = axis.values.first() else {
-                return Err(wrong(format!("axis `{key}` has no values")));
-            };
-            if said.axes[..i].iter().any(|other| other.key.as_ref() == key) {
-                return Err(wrong(format!("two axes are called `{key}`")));
-            }
-            set(&mut base.clone(), key, first).map_err(&wrong)?;
-            points = points.saturating_mul(axis.values.len());
-        }
+        let refused = |(nth, problem): (usize, String)| wrong(file, Some(line(&said.axes[nth])), problem);
+        SweepError::of(wrong_axes(&said.axes, &base).into_iter().map(refused).collect())?;
+        let points = said.axes.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul);
         if points > MAX_POINTS {
-            return Err(wrong(format!("{points} points; at most {MAX_POINTS} are possible")));
-        }
-        let unknown = |values: &[(&str, &Value)]| {
-            let mut spec = base.clone();
-            // Each of them has been set by itself.
-            values.iter().try_for_each(|(key, value)| set(&mut spec, key, value)).ok()?;
-            Some(fabric::unknown_key(&toml::to_string(&spec).ok()?)?.1)
-        };
-        if let Some((line, problem)) = fabric::unknown_key(&base_text) {
-            let file = line.map_or_else(|| base_file.clone(), |line| format!("{base_file}:{line}"));
-            return Err(SweepError::Plan { file, problem });
-        }
-        for (i, axis) in said.axes.iter().enumerate() {
-            let key = axis.key.as_ref();
-            // It may be one beside a value of another axis, as a key of one kind of workload.
-            let with = |of: fn(&[Value]) -> Option<&Value>| {
-                let values: Option<Vec<_>> = said
-                    .axes
-                    .iter()
-                    .map(|axis| Some((axis.key.as_ref().as_str(), of(&axis.values)?)))
-                    .collect();
-                unknown(&values?)
-            };
-            let alone = unknown(&[(key, &axis.values[0])]);
-            if let (Some(problem), Some(_), Some(_)) = (alone, with(<[Value]>::first), with(<[Value]>::last))
-            {
-                let line = lines[i];
-                let file = format!("{file}:{line}");
-                return Err(SweepError::Plan { file, problem: format!("axis `{key}`: {problem}") });
-            }
+            return Err(wrong(file, None, format!("{points} points; at most {MAX_POINTS} are possible")));
         }
         let axis = |FileAxis { key, values }| Axis { key: key.into_inner(), values };
         let axes = said.axes.into_iter().map(axis).collect();
@@ -219,6 +182,69 @@ impl Plan {
     pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
         (0..self.len()).map(|index| self.point(index))
     }
+}
+
+fn wrong(file: &str, line: Option<usize>, problem: String) -> SweepError {
+    SweepError::Plan { file: file.into(), line, column: None, problem }
+}
+
+/// What of the text of a plan, or of its base, is not as it should be.
+impl From<FabricError> for SweepError {
+    fn from(error: FabricError) -> Self {
+        let of = |fault: &FabricError| {
+            let (line, column) = fault.position();
+            Self::Plan { file: fault.file().unwrap_or_default().into(), line, column, problem: fault.what() }
+        };
+        match error.faults() {
+            [one] => of(one),
+            all => Self::Several(all.iter().map(of).collect()),
+        }
+    }
+}
+
+/// Axes, by number, that set nothing there is, and why.
+fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut set_alone: Vec<(usize, &str, &[Value])> = Vec::new();
+    for (nth, axis) in axes.iter().enumerate() {
+        let key = axis.key.as_ref().as_str();
+        match axis.values.first() {
+            None => found.push((nth, format!("axis `{key}` has no values"))),
+            Some(_) if axes[..nth].iter().any(|other| other.key.as_ref() == key) => {
+                found.push((nth, format!("two axes are called `{key}`")));
+            }
+            Some(first) => match set(&mut base.clone(), key, first) {
+                Ok(()) => set_alone.push((nth, key, &axis.values)),
+                Err(problem) => found.push((nth, problem)),
+            },
+        }
+    }
+    let unknown = |values: &[(&str, &Value)]| {
+        let mut spec = base.clone();
+        // Each of them has been set by itself.
+        let set = values.iter().try_for_each(|(key, value)| set(&mut spec, key, value));
+        let text = set.ok().and_then(|()| toml::to_string(&spec).ok());
+        text.map_or_else(Vec::new, |text| fabric::unknown_keys(&text))
+    };
+    for (nth, key, values) in &set_alone {
+        let alone = unknown(&[(key, &values[0])]).into_iter().next();
+        let Some((_, problem)) = alone else { continue };
+        // It may be one beside a value of another axis, as a key of one kind of workload.
+        let adds_one = |of: fn(&[Value]) -> Option<&Value>| {
+            let all = set_alone.iter().filter_map(|(other, key, values)| Some((*other, *key, of(values)?)));
+            let all: Vec<(usize, &str, &Value)> = all.collect();
+            let without = all.iter().filter(|(other, ..)| other != nth);
+            let count = |axes: &mut dyn Iterator<Item = &(usize, &str, &Value)>| {
+                unknown(&axes.map(|(_, key, value)| (*key, *value)).collect::<Vec<_>>()).len()
+            };
+            count(&mut all.iter()) > count(&mut { without })
+        };
+        if adds_one(<[Value]>::first) && adds_one(<[Value]>::last) {
+            found.push((*nth, format!("axis `{key}`: {problem}")));
+        }
+    }
+    found.sort_by_key(|(nth, _)| *nth);
+    found
 }
 
 /// Sets a value. Tables on the way are made; array elements must be there.
@@ -328,7 +354,38 @@ mod tests {
         }
         let error =
             Plan::parse("plan.toml", &axis("seed", "[1]"), |_| Ok(("base.toml".into(), "x = ".into())));
-        assert!(error.unwrap_err().to_string().starts_with("base.toml: "));
+        assert!(error.unwrap_err().to_string().starts_with("base.toml:1: "));
+        // All of a plan, all of its axes, all keys of its base.
+        let told = |text: &str| {
+            plan(text).unwrap_err().lines().filter(|line| line.starts_with("plan.toml:")).count()
+        };
+        assert_eq!(told("[[axis]]\nkey = 7\n[[axis]]\nvalues = 1\n"), 6);
+        let axes = axis("seed.x", "[1]")
+            + "[[axis]]\nkey = \"link.rat\"\nvalues = [1]\n[[axis]]\nkey = \"seed\"\nvalues = []\n\
+                    [[axis]]\nkey = \"link.delay\"\nvalues = [1]\n[[axis]]\nkey = \"sede\"\nvalues = [2, 3]\n";
+        let error = plan(&axes).unwrap_err();
+        for (line, part) in [
+            (4, "nothing at `x`"),
+            (7, "unknown field `rat`"),
+            (10, "no values"),
+            (16, "unknown field `sede`"),
+        ] {
+            let place = format!("plan.toml:{line}: axis `");
+            assert!(
+                error.lines().any(|l| l.starts_with(&place) && l.contains(part)),
+                "{error}\n--- {line}: {part}"
+            );
+        }
+        assert_eq!(error.lines().count(), 4, "{error}");
+        let base = |_: &str| {
+            Ok(("b.toml".into(), "sede = 1\n[link]\nrat = 2\n[switch.config.buffer]\nsise = 3\n".into()))
+        };
+        let error = Plan::parse("plan.toml", &axis("seed", "[1]"), base).unwrap_err().to_string();
+        assert!(
+            error.lines().count() == 3
+                && ["b.toml:1: ", "b.toml:3: ", "b.toml:5: "].iter().all(|at| error.contains(at)),
+            "{error}"
+        );
         let error = Plan::read(Path::new("/nowhere/plan.toml")).unwrap_err().to_string();
         assert!(error.contains("/nowhere/plan.toml"), "{error}");
     }

@@ -12,12 +12,14 @@ pub(super) use host::RoceHost;
 pub(super) use rank::{Rank, RankConfig};
 
 use super::FabricError;
+use super::faults::both;
 use super::hosts;
 use super::spec::{Congestion, FabricSpec, LinkSpec, Pattern, Protocol, Workload};
 use super::topology::{Plan, lay_out};
 use super::units::Rate;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::rng::Rng;
+use weir_dataplane::types::MAX_PORTS;
 use weir_endpoint::flow::Flow;
 use weir_endpoint::roce::hca::FIRST_QPN;
 use weir_endpoint::roce::psn::Psn;
@@ -124,8 +126,7 @@ fn graph(spec: &FabricSpec, plan: &Plan) -> Result<Fabric, FabricError> {
 /// # Errors
 /// What in the spec cannot be.
 pub(super) fn lay_out_with_engines(spec: &FabricSpec) -> Result<(Plan, Collectives), FabricError> {
-    check(spec)?;
-    let bare = lay_out(spec)?;
+    let ((), bare) = both(check(spec), lay_out(spec))?;
     let workloads = spec.workloads.iter().enumerate().filter(|(_, w)| is_collective(w));
     let (fabric, hosts) = (graph(spec, &bare)?, (0..bare.hosts).collect::<Vec<_>>());
     let mut trees = Vec::new();
@@ -140,6 +141,12 @@ pub(super) fn lay_out_with_engines(spec: &FabricSpec) -> Result<(Plan, Collectiv
     let used: BTreeSet<usize> =
         trees.iter().flat_map(|(_, tree)| &tree.branches).map(|b| b.switch - bare.hosts).collect();
     let used: Vec<usize> = used.into_iter().collect();
+    if let Some(full) = used.iter().map(|s| bare.hosts + s).find(|node| bare.ports[*node].len() >= MAX_PORTS)
+    {
+        let got = format!("an engine at `{}`, whose {MAX_PORTS} ports all have links", bare.names[full]);
+        let must = "a list of switches with a port left: there is no port left for an engine; take fewer hosts or links";
+        return Err(FabricError::Range { what: "inc.switches".into(), got, must: must.into() });
+    }
     let nodes: BTreeMap<usize, usize> =
         used.iter().zip(bare.hosts..).map(|(switch, node)| (bare.hosts + switch, node)).collect();
     let plan = bare.with_engines(&used, |plan, switch| internal(spec, plan, switch));

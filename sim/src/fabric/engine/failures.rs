@@ -3,6 +3,7 @@
 use super::event_loop::{Event, pipeline};
 use super::world::Fabric;
 use crate::fabric::FabricError;
+use crate::fabric::faults::Faults;
 use crate::fabric::routes::Routes;
 use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::PS;
@@ -25,25 +26,22 @@ pub(super) struct LinkChange {
 /// # Errors
 /// Ends without a link, a repair before its failure.
 pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>, FabricError> {
-    let mut all = Vec::new();
+    let (mut all, mut faults) = (Vec::new(), Faults::default());
     for (nth, failure) in spec.failures.iter().enumerate() {
         let wrong = |key: &str, got: String, must: &str| {
             let (what, must) = (format!("failure.{nth}{key}"), must.into());
-            Err(FabricError::Range { what, got, must })
+            FabricError::Range { what, got, must }
         };
         let (a, b) = (&failure.a, &failure.b);
         let ends = |link: usize| plan.links[link].ends.map(|end| &plan.names[end.node]);
         let links: Vec<usize> =
             (0..plan.links.len()).filter(|link| [[a, b], [b, a]].contains(&ends(*link))).collect();
         if links.is_empty() {
-            return wrong("", format!("{a} - {b}"), "two nodes with a link between them");
+            faults.add(wrong("", format!("{a} - {b}"), "two nodes with a link between them"));
         }
         if let Some(repair) = failure.repair.filter(|repair| repair.0 <= failure.at.0) {
-            return wrong(
-                ".repair",
-                format!("{} ns", repair.0),
-                "after `at`; without it the link stays down",
-            );
+            let must = "after `at`; without it the link stays down";
+            faults.add(wrong(".repair", format!("{} ns", repair.0), must));
         }
         for link in links {
             all.push(LinkChange { at: failure.at.0, link, up: false });
@@ -52,9 +50,9 @@ pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>,
     }
     if spec.failures.is_empty() && spec.source.sets("routing.convergence") {
         let must = "absent: no link fails; add a [[failure]]".into();
-        return Err(FabricError::Range { what: "routing.convergence".into(), got: "set".into(), must });
+        faults.add(FabricError::Range { what: "routing.convergence".into(), got: "set".into(), must });
     }
-    Ok(all)
+    faults.refuse().map(|()| all)
 }
 
 impl Fabric<'_> {

@@ -3,6 +3,7 @@
 use super::event_loop::Event;
 use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known};
+use crate::fabric::congestion;
 use crate::fabric::orders;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
@@ -127,6 +128,7 @@ impl Fabric<'_> {
         let context = Context {
             config: self.switches.iter().next().map(|s| Config::clone(&s.config)),
             deaf: self.deaf_hosts(),
+            notes: congestion::notes(self.flows.iter()),
         };
         let hosts = self.plan.names.iter().zip(self.hosts.iter());
         let traces =

@@ -7,7 +7,7 @@ use crate::fabric::collective_report::{self, Known};
 use crate::fabric::level::Level;
 use crate::fabric::play::Undivided;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
-use crate::fabric::time::PS;
+use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{Planned, is_finite};
 use std::collections::BTreeMap;
@@ -16,8 +16,9 @@ use weir_dataplane::types::Nanos;
 /// Links that are named.
 const NAMED: usize = 3;
 
-fn known(time: Nanos) -> Option<Nanos> {
-    (time != NEVER).then_some(time)
+/// In whole nanoseconds, if it ever came to that.
+fn known(time: Ps) -> Option<Nanos> {
+    (time != NEVER).then(|| time.div_ceil(PS))
 }
 
 impl World<'_> {
@@ -103,7 +104,8 @@ impl World<'_> {
             to: self.plan.names[planned.to].clone(),
             bytes: is_finite(planned).then_some(flow.bytes),
             start_ns: known(outcome.start),
-            fct_ns: known(outcome.done).map(|done| done - outcome.start),
+            // Exactly as long as it took: its ends may lie between two nanoseconds.
+            fct_ns: if outcome.done == NEVER { None } else { known(outcome.done - outcome.start) },
             ideal_ns: self.ways().alone(planned, &[planned.to]),
             delivered: flow.bytes.min(arrived.saturating_mul(flow.payload.into())),
             lost: 0,
@@ -160,7 +162,7 @@ impl World<'_> {
     fn end_beside(&self, packets: &Packets) -> Nanos {
         let flows =
             self.flows.iter().map(|f| f.flow.id as usize).filter(|flow| !packets.section.flows[*flow]);
-        let done = flows.map(|flow| self.outcomes[flow].done);
+        let done = flows.map(|flow| known(self.outcomes[flow].done).unwrap_or(NEVER));
         let computed = self.operations.computed.iter().map(|(_, at)| *at);
         let goes_on = self.operations.computing().then_some(NEVER);
         done.chain(computed).chain(goes_on).max().unwrap_or(0).min(self.ns())

@@ -1,5 +1,6 @@
 //! What a file may say at flow level: what would be wrong there is refused, what has no effect is named in the report.
 
+use crate::fabric::faults::{Faults, both};
 use crate::fabric::spec::{CoreKind, FabricSpec, Pattern, Protocol, RoutingMode};
 use crate::fabric::topology::Plan;
 use crate::fabric::{FabricError, hosts, policy, switches};
@@ -31,35 +32,34 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     let wrong = |key: &str, got: &str, why: &str| {
         let level = spec.level.word();
         let must = format!("absent at level = \"{level}\": {why}; take it out, or play level = \"packet\"");
-        Err(FabricError::Range { what: key.into(), got: got.into(), must })
+        FabricError::Range { what: key.into(), got: got.into(), must }
     };
+    let mut faults = Faults::default();
     if spec.source.sets("ns3") {
-        return wrong("ns3", "set", "its constants are of profile = \"ns3-hpcc\"");
+        faults.add(wrong("ns3", "set", "its constants are of profile = \"ns3-hpcc\""));
     }
-    if let Some((key, why)) = REFUSED.iter().find(|(key, _)| spec.source.sets(key)) {
-        return wrong(key, "set", why);
+    for (key, why) in REFUSED.iter().filter(|(key, _)| spec.source.sets(key)) {
+        faults.add(wrong(key, "set", why));
     }
     if spec.switch.core != CoreKind::OutputQueued {
-        return wrong("switch.core", "a crossbar", "outputs take as much as their lines do");
+        faults.add(wrong("switch.core", "a crossbar", "outputs take as much as their lines do"));
     }
     if spec.routing.mode == RoutingMode::Spray {
-        return wrong("routing.mode", "\"spray\"", "a flow has one path");
+        faults.add(wrong("routing.mode", "\"spray\"", "a flow has one path"));
     }
     if spec.host.protocol == Protocol::Rclink {
-        return wrong(
-            "host.protocol",
-            "\"rclink\"",
-            "credits and read rates are not there, hosts speak RoCEv2",
-        );
+        let why = "credits and read rates are not there, hosts speak RoCEv2";
+        faults.add(wrong("host.protocol", "\"rclink\"", why));
     }
-    if let Some(index) = spec.workloads.iter().position(|w| w.kind == Pattern::IncAllReduce) {
+    for (index, w) in spec.workloads.iter().enumerate().filter(|(_, w)| w.kind == Pattern::IncAllReduce) {
         let level = spec.level.word();
         let problem = format!(
             "engines sum frames, and flows at level = \"{level}\" have none; play level = \"packet\""
         );
-        return Err(FabricError::Workload { index: index + 1, kind: Pattern::IncAllReduce.word(), problem });
+        faults.add(FabricError::Workload { index: index + 1, kind: w.kind.word(), problem });
     }
-    hosts::check(spec)
+    // What hosts have wrong is not told of what there is not here.
+    if faults.is_empty() { hosts::check(spec) } else { faults.refuse() }
 }
 
 /// Refuses what the fabric itself has that flows know nothing of, and the configuration of switches if frames would not be
@@ -76,11 +76,12 @@ pub(super) fn check_plan(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricErr
             format!("0 at level = \"{level}\": nothing is lost at flow level; play level = \"packet\"");
         return Err(FabricError::Range { what: key.into(), got: link.spec.loss.to_string(), must });
     }
-    policy::Policy::of(spec)?;
-    match plan.hosts < plan.names.len() {
+    let policy = policy::Policy::of(spec).map(drop);
+    let switches = match plan.hosts < plan.names.len() {
         true => switches::config_of(plan, spec, plan.hosts).map(drop),
         false => Ok(()),
-    }
+    };
+    both(policy, switches).map(drop)
 }
 
 /// Keys of the file that have no effect. `follows_sends`: operations wait for the end of a sending.

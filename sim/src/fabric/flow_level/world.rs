@@ -4,6 +4,7 @@ use super::max_min::{BYTE, MaxMin, units};
 use super::scope;
 use crate::fabric::FabricError;
 use crate::fabric::collective::lay_out_with_engines;
+use crate::fabric::faults::both;
 use crate::fabric::graph::{Collective, Op, Work};
 use crate::fabric::hosts;
 use crate::fabric::links::{Direction, directions, outgoing};
@@ -150,10 +151,10 @@ impl Sending {
 /// What became of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    /// It could be sent, ns, or [`NEVER`].
-    pub start: Nanos,
-    /// Its last byte arrived, ns, or [`NEVER`].
-    pub done: Nanos,
+    /// It could be sent, or [`NEVER`].
+    pub start: Ps,
+    /// Its last byte arrived, or [`NEVER`].
+    pub done: Ps,
 }
 
 /// How long a link has been a bottleneck that several flows share.
@@ -230,8 +231,7 @@ fn dependent(ops: &[Op], flows: usize) -> Vec<bool> {
 
 impl<'a> World<'a> {
     pub fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
-        scope::check(spec)?;
-        let (plan, engines) = lay_out_with_engines(spec)?;
+        let ((), (plan, engines)) = both(scope::check(spec), lay_out_with_engines(spec))?;
         scope::check_plan(spec, &plan)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
         let Traffic { flows, ops, collectives } = flows(spec, &plan, &routes, &engines)?;
@@ -341,7 +341,7 @@ impl<'a> World<'a> {
                 Event::Delivered { flow } => {
                     self.operations.received(flow, now, &mut at);
                     self.under_way.remove(&flow);
-                    self.outcomes[flow as usize].done = self.ns();
+                    self.outcomes[flow as usize].done = self.now;
                     self.done += 1;
                 }
             }
@@ -365,7 +365,7 @@ impl<'a> World<'a> {
     /// Flows of a queue pair are sent one after the other.
     fn start(&mut self, flow: u32) {
         let planned = &self.flows[flow as usize];
-        self.outcomes[flow as usize].start = planned.flow.start.max(self.ns());
+        self.outcomes[flow as usize].start = planned.flow.start.saturating_mul(PS).max(self.now);
         if let Some(waiting) = self.busy.get_mut(&planned.pair) {
             waiting.push_back(flow);
             return;

@@ -6,7 +6,7 @@ pub(super) mod htsim;
 pub(super) mod operations;
 
 use super::FabricError;
-use super::spec::{FabricSpec, Topology};
+use super::spec::{FabricSpec, HpccFileSpec, Topology};
 use super::workload::MAX_BYTES;
 use crate::digest::Digest;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Files {
     /// A file that cannot be read.
     pub fn read(spec: &FabricSpec, folder: &Path) -> Result<Self, FabricError> {
         let mut named: Vec<(String, &String)> = Vec::new();
-        if let Topology::HpccFile { file } = &spec.topology {
+        if let Topology::HpccFile(HpccFileSpec { file }) = &spec.topology {
             named.push(("topology.file".into(), file));
         }
         let workloads = spec.workloads.iter().enumerate();

@@ -108,6 +108,9 @@ pub(in crate::fabric) fn read(file: File<'_>) -> Result<Vec<Listed>, FabricError
             Does::Send { bytes: 0, .. } | Does::Recv { bytes: Some(0), .. } => {
                 return Err(file.wrong(number, "a message of 0 bytes; give it some or leave it out"));
             }
+            Does::Collective { bytes: 0, kind, .. } if kind != Kind::Barrier => {
+                return Err(file.wrong(number, "a collective of 0 bytes; give it some, or make it a barrier"));
+            }
             Does::Send { bytes, .. }
             | Does::Collective { bytes, .. }
             | Does::Recv { bytes: Some(bytes), .. } => {

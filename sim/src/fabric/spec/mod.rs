@@ -10,8 +10,14 @@ pub use host::{
     CcWindow, DcqcnSpec, FlowControlKind, HostSpec, LinkFormat, LinkHostSpec, LinkPriorities, Protocol,
     Scheme,
 };
-pub use network::{CustomLink, FailureSpec, LinkSpec, RoutingMode, RoutingSpec, Topology};
+pub use network::{
+    CustomLink, CustomSpec, DirectSpec, DragonflyPlusSpec, DumbbellSpec, FailureSpec, FatTreeSpec,
+    HpccFileSpec, LeafSpineSpec, LinkSpec, RailSpec, RoutingMode, RoutingSpec, RowSpec, StarSpec, Topology,
+};
+pub(crate) use reading::read_toml;
+pub(in crate::fabric) use reading::unknown_keys;
 pub use switch::{CoreKind, CrossbarMode, Forwarding, SwitchSpec};
+pub(in crate::fabric) use workload::KEYS_OF_ALL;
 pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, Workload};
 
 use super::FabricError;

@@ -7,98 +7,146 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Who is connected with whom. Hosts are `h0`, `h1`, ... and switches `s0`, ... except in `custom`.
+///
+/// A file says `kind` beside the keys of that kind. The reader puts them beneath it (`reading.rs`), where each keeps its place.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
+#[schemars(tag = "kind")]
 pub enum Topology {
     /// Two hosts and a cable: scenario A.
-    Direct,
+    Direct(DirectSpec),
     /// One switch.
-    Star {
-        /// Hosts.
-        hosts: usize,
-    },
+    Star(StarSpec),
     /// Two switches; `pairs` hosts on each side.
-    Dumbbell {
-        /// Hosts on each side: `h0`.. left, then right.
-        pairs: usize,
-    },
+    Dumbbell(DumbbellSpec),
     /// Switches in a row: scenarios B and C with two, the PFC chain with more.
-    Chain {
-        /// Switches.
-        switches: usize,
-        /// Hosts on each.
-        hosts_per_switch: usize,
-    },
+    Chain(RowSpec),
     /// Every leaf to every spine.
-    LeafSpine {
-        /// Leaves.
-        leaves: usize,
-        /// Spines.
-        spines: usize,
-        /// Hosts on each leaf.
-        hosts_per_leaf: usize,
-        /// Links between a leaf and a spine.
-        #[serde(default = "one::<usize>")]
-        links_per_spine: usize,
-        /// Rate of the hosts of a leaf in that of its trunks, from which it follows; `[trunk] rate` unless given.
-        oversubscription: Option<f64>,
-    },
+    LeafSpine(LeafSpineSpec),
     /// Servers of `rails` hosts each. Host r of every server of a unit is at leaf r of the unit; all leaves at all spines.
-    Rail {
-        /// Servers. Host r of server n is `h(n * rails + r)`.
-        servers: usize,
-        /// Hosts of a server.
-        rails: usize,
-        /// Servers that share their leaves; all unless given.
-        servers_per_unit: Option<usize>,
-        /// Spines.
-        spines: usize,
-        /// As of `leaf_spine`.
-        oversubscription: Option<f64>,
-    },
+    Rail(RailSpec),
     /// Groups of leaves and spines, all leaves of a group at all its spines, and links between the spines of every two
     /// groups.
-    DragonflyPlus {
-        /// Groups.
-        groups: usize,
-        /// Leaves of a group.
-        leaves: usize,
-        /// Spines of a group.
-        spines: usize,
-        /// Hosts on each leaf.
-        hosts_per_leaf: usize,
-        /// Links between two groups, by the spines of both in turn.
-        links_per_pair: usize,
-    },
+    DragonflyPlus(DragonflyPlusSpec),
     /// Three stages, k pods of k/2 edge and k/2 aggregation switches, k^3/4 hosts.
-    FatTree {
-        /// Ports per switch, even.
-        k: usize,
-    },
+    FatTree(FatTreeSpec),
     /// Switches in a ring, all frames clockwise: the shape in which PFC can deadlock.
-    Ring {
-        /// Switches.
-        switches: usize,
-        /// Hosts on each.
-        hosts_per_switch: usize,
-    },
+    Ring(RowSpec),
     /// The topology file of the HPCC simulator. Hosts are `h` and switches `s` with their number in it.
-    HpccFile {
-        /// The file; beside this one unless the path is absolute.
-        file: String,
-    },
+    HpccFile(HpccFileSpec),
     /// As listed.
-    Custom {
-        /// Names of hosts.
-        hosts: Vec<String>,
-        /// Names of switches.
-        switches: Vec<String>,
-        /// Links.
-        links: Vec<CustomLink>,
-        /// Addresses of hosts that do not get one by their place in the list.
-        #[serde(default)]
-        macs: BTreeMap<String, String>,
-    },
+    Custom(CustomSpec),
+}
+
+/// Keys of a cable between two hosts: none.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DirectSpec {}
+
+/// Keys of a star.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StarSpec {
+    /// Hosts.
+    pub hosts: usize,
+}
+
+/// Keys of a dumbbell.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DumbbellSpec {
+    /// Hosts on each side: `h0`.. left, then right.
+    pub pairs: usize,
+}
+
+/// Keys of a chain, and of a ring.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RowSpec {
+    /// Switches.
+    pub switches: usize,
+    /// Hosts on each.
+    pub hosts_per_switch: usize,
+}
+
+/// Keys of leaves and spines.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeafSpineSpec {
+    /// Leaves.
+    pub leaves: usize,
+    /// Spines.
+    pub spines: usize,
+    /// Hosts on each leaf.
+    pub hosts_per_leaf: usize,
+    /// Links between a leaf and a spine.
+    #[serde(default = "one::<usize>")]
+    pub links_per_spine: usize,
+    /// Rate of the hosts of a leaf in that of its trunks, from which it follows; `[trunk] rate` unless given.
+    pub oversubscription: Option<f64>,
+}
+
+/// Keys of rails.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RailSpec {
+    /// Servers. Host r of server n is `h(n * rails + r)`.
+    pub servers: usize,
+    /// Hosts of a server.
+    pub rails: usize,
+    /// Servers that share their leaves; all unless given.
+    pub servers_per_unit: Option<usize>,
+    /// Spines.
+    pub spines: usize,
+    /// As of `leaf_spine`.
+    pub oversubscription: Option<f64>,
+}
+
+/// Keys of a Dragonfly+.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DragonflyPlusSpec {
+    /// Groups.
+    pub groups: usize,
+    /// Leaves of a group.
+    pub leaves: usize,
+    /// Spines of a group.
+    pub spines: usize,
+    /// Hosts on each leaf.
+    pub hosts_per_leaf: usize,
+    /// Links between two groups, by the spines of both in turn.
+    pub links_per_pair: usize,
+}
+
+/// Keys of a fat tree.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FatTreeSpec {
+    /// Ports per switch, even.
+    pub k: usize,
+}
+
+/// Where the topology file is.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HpccFileSpec {
+    /// The file; beside this one unless the path is absolute.
+    pub file: String,
+}
+
+/// Nodes and links one by one.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomSpec {
+    /// Names of hosts.
+    pub hosts: Vec<String>,
+    /// Names of switches.
+    pub switches: Vec<String>,
+    /// Links.
+    pub links: Vec<CustomLink>,
+    /// Addresses of hosts that do not get one by their place in the list.
+    #[serde(default)]
+    pub macs: BTreeMap<String, String>,
 }
 
 /// A link of a custom topology.

@@ -70,7 +70,8 @@ pub struct Workload {
     pub senders: Option<usize>,
     /// Host i sends to host i + shift (permutation); a random permutation unless given.
     pub shift: Option<usize>,
-    /// Offered load of each host's link, 0 to 1 (poisson).
+    /// Offered load of each host's link in bytes of payload, above 0 and at most 1: what is on the wire is more, by headers, preamble
+    /// and gaps (poisson).
     pub load: Option<f64>,
     /// Flow sizes (poisson, unless all have `bytes`).
     pub sizes: Option<SizeDistribution>,
@@ -131,57 +132,78 @@ pub struct Workload {
     pub members: Option<Vec<String>>,
 }
 
-/// Who sends to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Pattern {
+/// Makes [`Pattern`]: of each kind what it is called in a file, and its keys, besides those of all workloads.
+macro_rules! patterns {
+    ($($(#[$about:meta])+ $kind:ident = $word:literal { $($key:literal),+ })+) => {
+        /// Who sends to whom.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+        pub enum Pattern { $($(#[$about])+ #[serde(rename = $word)] $kind,)+ }
+
+        impl Pattern {
+            /// Its name in a file.
+            pub(in crate::fabric) fn word(self) -> &'static str {
+                match self { $(Self::$kind => $word,)+ }
+            }
+
+            /// Keys of a workload that say something to this kind, and not to all.
+            pub(in crate::fabric) fn keys(self) -> &'static [&'static str] {
+                match self { $(Self::$kind => &[$($key),+],)+ }
+            }
+        }
+    };
+}
+
+patterns! {
     /// One flow: `from`, `to`.
-    Flow,
+    Flow = "flow" { "bytes", "from", "to", "response" }
     /// Many to one: `to`, `bytes`.
-    Incast,
+    Incast = "incast" { "bytes", "to", "senders", "response", "stagger" }
     /// Each to one other: `shift` or at random.
-    Permutation,
+    Permutation = "permutation" { "bytes", "shift", "response", "stagger", "hosts", "ranks", "placement" }
     /// Each to every other.
-    AllToAll,
+    AllToAll = "all_to_all" { "bytes", "response", "stagger", "hosts", "ranks", "placement" }
     /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before. A host's steps
     /// share one queue pair: what congestion has made of its rate stays.
-    AllReduce,
+    AllReduce = "all_reduce" { "bytes", "stagger", "hosts", "ranks", "placement" }
     /// All-reduce of `bytes` over all hosts by two binary trees, of half the vector each: sums go up in chunks of 32 packets,
     /// the result comes down. An inner host of one tree is a leaf of the other.
-    TreeAllReduce,
+    TreeAllReduce = "tree_all_reduce" { "bytes", "stagger", "hosts", "ranks", "placement" }
     /// All-reduce of `bytes` over all hosts by engines of the switches: every host sends its vector to the engine it is
     /// planned to, gets the sum, and checks every bit of it. A flow is a host; it is delivered with its last result.
-    IncAllReduce,
+    IncAllReduce = "inc_all_reduce" { "bytes", "stagger" }
     /// Flows of random `sizes`, or of `bytes` each, between random hosts or to one, `load`, for `duration`.
-    Poisson,
+    Poisson = "poisson" { "bytes", "to", "load", "sizes", "duration" }
     /// The connection matrix of htsim in `file`, triggers included.
-    HtsimMatrix,
+    HtsimMatrix = "htsim_matrix" { "file", "origin" }
     /// The flow file of the HPCC simulator in `file`.
-    HpccFlows,
+    HpccFlows = "hpcc_flows" { "file", "origin" }
     /// Ring reduce-scatter of `bytes` at each rank.
-    ReduceScatter,
+    ReduceScatter = "reduce_scatter" { "bytes", "stagger", "hosts", "ranks", "placement" }
     /// Ring all-gather to `bytes` at each rank.
-    AllGather,
+    AllGather = "all_gather" { "bytes", "stagger", "hosts", "ranks", "placement" }
     /// Each to every other what `matrix` says.
-    #[serde(rename = "all_to_allv")]
-    AllToAllV,
+    AllToAllV = "all_to_allv" { "matrix", "stagger", "hosts", "ranks", "placement" }
     /// All-reduce of `bytes` by recursive halving and doubling, of a power of two of ranks.
-    HalvingDoublingAllReduce,
+    HalvingDoublingAllReduce = "halving_doubling_all_reduce" { "bytes", "stagger", "hosts", "ranks", "placement" }
     /// All-reduce of `bytes`: each `group` of ranks sends to its first, the first ones form a ring, and send back.
-    HierarchicalAllReduce,
+    HierarchicalAllReduce = "hierarchical_all_reduce" { "bytes", "group", "stagger", "hosts", "ranks", "placement" }
     /// All-reduce of `bytes`: ring reduce-scatter within each `group`, a ring of the ranks with the same place in all groups,
     /// ring all-gather within each group.
-    RailAllReduce,
+    RailAllReduce = "rail_all_reduce" { "bytes", "group", "stagger", "hosts", "ranks", "placement" }
     /// A training step of a pipeline, one forward, one backward: ranks are stages, `bytes` go from one to the next for each of
     /// `microbatches`, and back; `forward` and `backward` are computed.
-    Pipeline,
+    Pipeline = "pipeline" { "bytes", "microbatches", "forward", "backward", "stagger", "hosts", "ranks", "placement" }
     /// The last `servers` ranks store; each other reads and writes `ios` times `bytes`.
-    Storage,
+    Storage = "storage" { "bytes", "servers", "ios", "depth", "reads", "replicas", "service", "stagger", "hosts", "ranks", "placement" }
     /// The operations in `file`, rank by rank.
-    Operations,
+    Operations = "operations" { "file", "stagger", "hosts", "ranks", "placement" }
     /// The Chakra execution traces in `file`, one for each rank.
-    Chakra,
+    Chakra = "chakra" { "file", "stagger", "hosts", "ranks", "placement" }
 }
+
+/// Keys of a workload of any kind.
+pub(in crate::fabric) const KEYS_OF_ALL: [&str; 9] =
+    ["kind", "start", "reliable", "cc", "rate", "priority", "dscp", "type", "members"];
 
 /// Which hosts the ranks of a job are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -60,7 +60,7 @@ impl Reader<'_> {
     fn numbered<'s>(&self, spec: &'s FabricSpec) -> Result<Numbered<'s>, FabricError> {
         let hosts = self.plan.names[..self.plan.stations()].iter().enumerate();
         let number = |(at, name): (usize, &String)| match spec.topology {
-            Topology::Custom { .. } => Some((at as u64, at)),
+            Topology::Custom(_) => Some((at as u64, at)),
             _ => Some((name.strip_prefix('h')?.parse().ok()?, at)),
         };
         Ok(Numbered { file: self.file(spec)?, hosts: hosts.filter_map(number).collect() })

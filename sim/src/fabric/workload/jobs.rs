@@ -66,7 +66,7 @@ impl Reader<'_> {
     fn group(&self, spec: &FabricSpec, ranks: usize) -> Result<usize, FabricError> {
         let group = match (self.w.group, &spec.topology) {
             (Some(group), _) => group,
-            (None, Topology::Rail { rails, .. }) => *rails,
+            (None, Topology::Rail(rail)) => rail.rails,
             _ => {
                 return Err(
                     self.wrong("needs `group`, the ranks of a server, where the topology is not `rail`")

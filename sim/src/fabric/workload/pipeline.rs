@@ -3,6 +3,7 @@
 use super::Reader;
 use super::collectives::Builder;
 use crate::fabric::FabricError;
+use crate::fabric::faults::both;
 use crate::fabric::graph::{Graph, OpId};
 
 /// Micro-batches of a step at most.
@@ -29,13 +30,14 @@ impl Reader<'_> {
     /// Ranks are stages, in their order.
     pub(super) fn pipeline(&self, hosts: &[usize]) -> Result<Graph, FabricError> {
         let (w, stages) = (self.w, hosts.len());
-        let bytes = self.need("bytes", w.bytes)?.0;
-        let batches = self.need("microbatches", w.microbatches)?;
+        let sizes = both(self.need("bytes", w.bytes), self.need("microbatches", w.microbatches));
+        let times = both(self.need("forward", w.forward), self.need("backward", w.backward));
+        let ((bytes, batches), (forward, backward)) = both(sizes, times)?;
+        let (bytes, forward, backward) = (bytes.0, forward.0, backward.0);
         if !(1..=MAX_MICROBATCHES).contains(&batches) {
             return Err(self.wrong(format!("{batches} `microbatches`; it must be 1 to {MAX_MICROBATCHES}")));
         }
         self.check_count([2, stages - 1, batches])?;
-        let (forward, backward) = (self.need("forward", w.forward)?.0, self.need("backward", w.backward)?.0);
         let starts = self.starts(hosts);
         let start = |host: usize| starts.get(&host).copied().unwrap_or_default();
         let mut graph = Graph::default();

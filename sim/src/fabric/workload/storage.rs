@@ -3,6 +3,7 @@
 use super::Reader;
 use super::collectives::Builder;
 use crate::fabric::FabricError;
+use crate::fabric::faults::both;
 use crate::fabric::graph::{Graph, OpId};
 use weir_dataplane::rng::Rng;
 
@@ -15,14 +16,14 @@ impl Reader<'_> {
     /// The last `servers` ranks store; each other rank reads and writes, `depth` at a time.
     pub(super) fn storage(&self, hosts: &[usize], rng: &mut Rng) -> Result<Graph, FabricError> {
         let w = self.w;
-        let bytes = self.need("bytes", w.bytes)?.0;
-        let servers = self.need("servers", w.servers)?;
+        let counts = both(self.need("servers", w.servers), self.need("ios", w.ios));
+        let (bytes, (servers, ios)) = both(self.need("bytes", w.bytes), counts)?;
+        let (bytes, depth) = (bytes.0, w.depth.unwrap_or(1));
         if !(1..hosts.len()).contains(&servers) {
             let problem =
                 format!("{servers} `servers` of {} ranks; there must be one, and a client", hosts.len());
             return Err(self.wrong(problem));
         }
-        let (ios, depth) = (self.need("ios", w.ios)?, w.depth.unwrap_or(1));
         if !(1..=MAX_IOS).contains(&ios) || depth == 0 {
             return Err(self.wrong(format!("{ios} `ios`, `depth` {depth}; 1 to {MAX_IOS}, and 1 at least")));
         }

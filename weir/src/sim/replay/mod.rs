@@ -7,7 +7,7 @@ use crate::Outcome;
 use crate::check;
 use crate::file::write_file;
 use crate::output::{OUT, say};
-use crate::refusal::{at, cannot, refuse};
+use crate::refusal::{cannot, in_file, refuse};
 use crate::trace::Capture;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -50,9 +50,9 @@ pub struct ReplayArgs {
 pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
     let name = args.file.display().to_string();
     let open = File::open(&args.file).map_err(cannot("read", &args.file))?;
-    let capture = at(&name, CaptureFile::read(BufReader::new(open)))?;
+    let capture = in_file(&args.file, CaptureFile::read(BufReader::new(open)))?;
     let config = check::load(&args.config)?.config;
-    let followed = at(&name, followed(&capture, &config, &args.config.display().to_string()))?;
+    let followed = in_file(&args.file, followed(&capture, &config, &args.config.display().to_string()))?;
     let again = play(&config, &capture, followed)?;
     if let Some(path) = &args.write {
         write_file(path, &again)?;
