@@ -56,11 +56,17 @@ pub const ALL: &[View] = &[
     view("queue wredcounters", "Frames marked by queue.", &["ecn"], Nothing, counters::wred),
     view("queue watermark", "Most bytes held by queue.", &["queues"], Nothing, counters::queue_watermark),
     view("queue watermark unicast", "The same.", &["queues"], Nothing, counters::queue_watermark),
-    view("queue persistent-watermark", "The same.", &["queues"], Nothing, counters::queue_watermark),
+    view(
+        "queue watermark multicast",
+        "Queues of their own: none.",
+        &["queues"],
+        Nothing,
+        counters::multicast,
+    ),
+    view("queue watermark all", "Most bytes held by queue.", &["queues"], Nothing, counters::all_queues),
     view("priority-group watermark", "Most bytes held by group.", &["pgs"], Nothing, counters::pg_watermark),
     view("priority-group watermark shared", "Most shared bytes.", &["pgs"], Nothing, counters::pg_shared),
     view("priority-group watermark headroom", "Most headroom.", &["pgs"], Nothing, counters::pg_headroom),
-    view("priority-group persistent-watermark", "The same.", &["pgs"], Nothing, counters::pg_watermark),
     view("priority-group drop counters", "Frames refused by group.", &["pgs"], Nothing, counters::pg_drops),
     view("pfcwd stats", "Storms by queue.", &["pfc", "queues"], Nothing, counters::pfcwd),
     view("pfcwd config", "The PFC watchdog.", &[], Config, ports::pfcwd_config),
@@ -90,8 +96,9 @@ const fn view(
 }
 
 impl View {
-    /// The view these words ask for.
+    /// The view these words ask for. Watermarks are since start, as those that SONiC calls persistent.
     pub fn named(words: &str) -> Option<&'static View> {
+        let words = words.replace(" persistent-watermark", " watermark");
         ALL.iter().find(|view| view.words == words)
     }
 

@@ -55,6 +55,18 @@ pub(super) fn queue_watermark(a: &Answers, _: bool) -> Vec<Grid> {
     vec![a.grid_by_priority("queues", (title, "Port", "UC"), |row| cell(&row["peak_bytes"]))]
 }
 
+/// `show queue watermark all`
+pub(super) fn all_queues(a: &Answers, _: bool) -> Vec<Grid> {
+    let title = "Egress shared pool occupancy per all queues:";
+    vec![a.grid_by_priority("queues", (title, "Port", "ALL"), |row| cell(&row["peak_bytes"]))]
+}
+
+/// `show queue watermark multicast`: flooded frames wait in the queue of their class, with the others.
+pub(super) fn multicast(a: &Answers, _: bool) -> Vec<Grid> {
+    let title = "Egress shared pool occupancy per multicast queue:";
+    vec![a.grid_by_priority("queues", (title, "Port", "MC"), |_| "N/A".to_owned())]
+}
+
 /// `show priority-group watermark shared`
 pub(super) fn pg_shared(a: &Answers, _: bool) -> Vec<Grid> {
     let title = "Ingress shared pool occupancy per PG:";

@@ -37,6 +37,31 @@ fn every_view_asks_for_tables_that_are_there_and_shows_headings() {
 }
 
 #[test]
+fn a_watermark_is_a_persistent_one() {
+    for words in [
+        "queue",
+        "queue unicast",
+        "queue multicast",
+        "queue all",
+        "priority-group",
+        "priority-group shared",
+        "priority-group headroom",
+        "buffer_pool",
+        "headroom-pool",
+    ] {
+        let (first, more) =
+            words.split_once(' ').map_or((words, String::new()), |(a, b)| (a, format!(" {b}")));
+        let [now, since_start] = ["watermark", "persistent-watermark"].map(|kind| {
+            View::named(&format!("{first} {kind}{more}")).unwrap_or_else(|| panic!("{words}: {kind}"))
+        });
+        assert_eq!(now.words, since_start.words);
+    }
+    assert_eq!(shown("queue watermark all", false)[1][..3].join(" "), "Port ALL0 ALL1");
+    assert_eq!(shown("queue watermark multicast", false)[3][..3].join(" "), "p0 N/A N/A");
+    assert!(View::named("queue persistent").is_none());
+}
+
+#[test]
 fn counters_stand_under_sonics_headings() {
     let lines = shown("interfaces counters", false);
     assert_eq!(lines[0][..4], ["IFACE", "STATE", "RX_OK", "RX_BPS"]);
