@@ -2,8 +2,10 @@
 
 use super::App;
 use super::paced::Paced;
+use super::problem::message;
 use super::routes::{self, Via};
 use crate::token::us;
+use axum::http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -27,7 +29,10 @@ const UNIX_CONNECTIONS: usize = 32;
 const MAX_HEAD: usize = 16 * 1024;
 const MAX_HEADERS: usize = 64;
 
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+/// What is said to those for whom there is no place.
+fn full() -> Vec<u8> {
+    message(StatusCode::SERVICE_UNAVAILABLE, "as many clients are connected as may be")
+}
 
 /// A listener on this address, or on a free port of it.
 pub(super) fn tcp(address: SocketAddr, any_port: bool) -> io::Result<TcpListener> {
@@ -143,7 +148,7 @@ pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>)
             }
             (Ok((stream, _)), Err(_)) => {
                 app.refused.fetch_add(1, Relaxed);
-                let _ = stream.try_write(FULL);
+                let _ = stream.try_write(&full());
             }
             // Out of file descriptors, most likely: they come back.
             (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -163,7 +168,7 @@ pub(super) async fn accept_unix(listener: tokio::net::UnixListener, app: Arc<App
             }
             (Ok((stream, _)), Err(_)) => {
                 app.refused.fetch_add(1, Relaxed);
-                let _ = stream.try_write(FULL);
+                let _ = stream.try_write(&full());
             }
             (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
         }

@@ -1,6 +1,8 @@
 //! A stream whose other side has to keep up: whoever sends half a request, or does not read its answer,
 //! loses the connection.
 
+use super::problem::message;
+use axum::http::StatusCode;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,8 +11,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
-
-const TOO_SLOW: &[u8] = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// Each time something is written the patience begins anew; reading does not renew it, so a request that
 /// drips in byte by byte has no longer than one that comes at once.
@@ -68,7 +68,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Paced<S> {
         if self.heard {
             // The head never became whole, so nothing else is being written.
             self.slow.fetch_add(1, Relaxed);
-            let _ = Pin::new(&mut self.io).poll_write(cx, TOO_SLOW);
+            let answer = message(StatusCode::REQUEST_TIMEOUT, "the request did not come whole in time");
+            let _ = Pin::new(&mut self.io).poll_write(cx, &answer);
         }
         Poll::Ready(Err(error))
     }

@@ -23,13 +23,34 @@ pub(crate) fn fault(status: StatusCode, path: &str, detail: &str, faults: Vec<Fa
     answer(status, path, detail, None, faults)
 }
 
+/// A whole answer for whoever gets no further than to the connection, which ends.
+pub(super) fn message(status: StatusCode, detail: &str) -> Vec<u8> {
+    let body = document(status, "", detail, None, Vec::new());
+    let length = body.len();
+    let head = format!("content-type: {PROBLEM}\r\ncontent-length: {length}\r\nconnection: close\r\n");
+    format!("HTTP/1.1 {status}\r\n{head}\r\n{body}").into_bytes()
+}
+
 fn answer(
     status: StatusCode,
     path: &str,
     detail: &str,
     parameter: Option<&str>,
-    mut faults: Vec<Fault>,
+    faults: Vec<Fault>,
 ) -> Response<Body> {
+    let mut response = Response::new(Body::from(document(status, path, detail, parameter, faults)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
+    response
+}
+
+fn document(
+    status: StatusCode,
+    path: &str,
+    detail: &str,
+    parameter: Option<&str>,
+    mut faults: Vec<Fault>,
+) -> String {
     if faults.is_empty() {
         let path = parameter.unwrap_or(path).to_owned();
         faults.push(Fault { path, detail: detail.to_owned(), ..Fault::default() });
@@ -46,10 +67,7 @@ fn answer(
         parameter: parameter.map(Into::into),
         faults,
     };
-    let mut response = Response::new(Body::from(json(&body).to_string()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM));
-    response
+    json(&body).to_string()
 }
 
 /// What to do about a status, where whoever refuses says no more than that.
@@ -59,6 +77,7 @@ fn remedy(status: StatusCode) -> &'static str {
         StatusCode::FORBIDDEN => "ask as a role that may; docs/management.md says which endpoint wants which",
         StatusCode::NOT_FOUND => "GET /v1 lists what there is",
         StatusCode::METHOD_NOT_ALLOWED => "use the method /v1/openapi.json names",
+        StatusCode::REQUEST_TIMEOUT => "send the request at once",
         StatusCode::CONFLICT => {
             "look at what the switch does now (weir show), and ask again when that has ended"
         }

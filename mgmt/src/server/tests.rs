@@ -357,11 +357,19 @@ fn a_client_learns_what_is_wrong() {
     assert!(client::get(server.socket().unwrap(), &target).is_ok());
 }
 
+/// What is said before a request is read is said as all other errors are.
+fn is_a_problem(answer: &Answer) {
+    let said = answer.json();
+    assert!(answer.has("application/problem+json") && said["status"] == answer.status, "{said}");
+    assert!(said["faults"][0]["remedy"].as_str().is_some_and(|text| !text.is_empty()), "{said}");
+}
+
 #[test]
 fn a_slow_client_is_sent_away() {
     let server = start(Options { patience: Some(Duration::from_millis(300)), ..Options::default() });
     let half = raw(&server, b"GET /v1/ports HTTP/1.1\r\nHost: local");
     assert_eq!(half.status, 408);
+    is_a_problem(&half);
     assert_eq!(raw(&server, b"").status, 0, "silence is not a request");
     // Byte by byte does not buy time.
     let mut drip = TcpStream::connect(server.address().unwrap()).unwrap();
@@ -392,6 +400,7 @@ fn a_crowd_leaves_the_operator_a_place() {
     let crowd: Vec<_> = (0..64).map(|_| TcpStream::connect(server.address().unwrap()).unwrap()).collect();
     let own = || client::get(server.socket().unwrap(), "/metrics").unwrap();
     until(|| raw(&server, b"").status == 503);
+    is_a_problem(&raw(&server, b""));
     assert!(!own().contains("weir_http_refused_connections_total 0"));
     drop(crowd);
     until(|| get(&server, "/healthz").status == 200);
