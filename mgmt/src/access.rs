@@ -65,14 +65,19 @@ impl Tokens {
     }
 
     /// Pairs of roles, the lower one first, that one and the same token gives.
-    pub fn alike(&self) -> impl Iterator<Item = (Role, Role)> {
+    pub fn alike(&self) -> Vec<(Role, Role)> {
         let all = self.by_role();
-        let pairs =
-            (0..all.len()).flat_map(move |high| (high + 1..all.len()).map(move |low| (all[low], all[high])));
-        let same = |((low, one), (high, other)): ((Role, Option<&Token>), (Role, Option<&Token>))| {
-            one?.is(other?).then_some((low, high))
-        };
-        pairs.filter_map(same)
+        let mut found = Vec::new();
+        for (at, (high, token)) in all.iter().enumerate() {
+            for (low, other) in &all[at + 1..] {
+                if let (Some(token), Some(other)) = (token, other)
+                    && token.is(other)
+                {
+                    found.push((*low, *high));
+                }
+            }
+        }
+        found
     }
 
     /// Somebody can have this role, or a higher one.
@@ -94,6 +99,7 @@ mod tests {
         let one = Tokens { read: token("aa"), admin: token("aa"), operate: None };
         assert_eq!(one.role(Some("aa")), Some(Role::Admin));
         assert!(one.grant(Role::Operate), "an admin may operate");
+        assert_eq!((one.alike(), tokens.alike()), (vec![(Role::Read, Role::Admin)], vec![]));
         assert_eq!(Tokens::default().role(Some("")), None);
         assert!(!Tokens::default().grant(Role::Read));
     }

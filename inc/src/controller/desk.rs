@@ -631,7 +631,7 @@ impl Desk {
         if all {
             let name = job.name.clone();
             actions.push(Action::Note(format!("job {id} (`{name}`): all hosts have left")));
-            self.end(id, Some(name), now, actions);
+            self.end(id, Some(&name), now, actions);
         }
     }
 
@@ -661,9 +661,9 @@ impl Desk {
     }
 
     /// A job is over: its switches forget it. Its numbers are free when they have. `left`: its name, if its hosts have left it.
-    fn end(&mut self, id: u32, left: Option<String>, now: u64, actions: &mut Vec<Action>) {
+    fn end(&mut self, id: u32, left: Option<&str>, now: u64, actions: &mut Vec<Action>) {
         let Some(job) = self.jobs.remove(&id) else { return };
-        let ending = |(switch, spec)| Ending { switch, spec, left: left.clone(), asked_at: now };
+        let ending = |(switch, spec)| Ending { switch, spec, left: left.map(str::to_owned), asked_at: now };
         let endings: Vec<Ending> = job.engines.into_iter().map(ending).collect();
         let order = |e: &Ending| Some(Action::End(self.node(&e.switch)?, e.spec.id, e.spec.port.clone()));
         let orders = endings.iter().filter_map(order);

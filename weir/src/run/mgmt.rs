@@ -215,11 +215,16 @@ fn secrets(mgmt: &MgmtConfig) -> (Tokens, Vec<Error>) {
         std::fs::canonicalize(path.as_ref()?).ok()
     };
     // One file for several roles is a choice.
-    refused.extend(tokens.alike().filter(|(low, high)| file(*low) != file(*high)).map(|(low, high)| {
-        let what =
-            format!("the same token as {}, so whoever has that one is let in as {}", low.key(), high.word());
-        refuse(high.key(), what, "write another one into it, or name one file for both")
-    }));
+    refused.extend(tokens.alike().into_iter().filter(|(low, high)| file(*low) != file(*high)).map(
+        |(low, high)| {
+            let what = format!(
+                "the same token as {}, so whoever has that one is let in as {}",
+                low.key(),
+                high.word()
+            );
+            refuse(high.key(), what, "write another one into it, or name one file for both")
+        },
+    ));
     if let Some(Err(why)) = tls(mgmt).map(|files| files.check()) {
         refused.push(anyhow!("mgmt.tls_cert, mgmt.tls_key: {why}"));
     }
