@@ -696,7 +696,7 @@ impl<F: Frame> FrameBatch<F> {
 
     /// The frames, wherever they are.
     #[inline(always)]
-    fn held(&self) -> &[F] {
+    pub fn held(&self) -> &[F] {
         self.buffer.as_deref().map_or_else(|| self.frames.frames(), FrameRow::frames)
     }
 

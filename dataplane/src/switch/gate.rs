@@ -9,6 +9,7 @@ use crate::ecn::{self, Wred};
 use crate::egress::{BatchHeader, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, AdmitVerdict, PgIx, PgView, QueueIx};
+use crate::parse::EcnCode;
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
@@ -205,12 +206,24 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.attribute_pause((port, pg), cause, frame, meta.in_port);
     }
 
-    /// A queue is so deep that it drops every frame early: above Kmax, and it marks none instead.
+    /// A queue drops frames early without leaving it to chance: it is above Kmax, and would mark none of them instead.
     #[cold]
-    pub(super) fn surely_drops_early(&self, out: PortId, header: &BatchHeader) -> bool {
+    pub(super) fn surely_drops_early<'a>(
+        &self,
+        out: PortId,
+        header: &BatchHeader,
+        frames: impl IntoIterator<Item = &'a F>,
+    ) -> bool
+    where
+        F: 'a,
+    {
         let queue = usize::from(header.queue) % PRIORITIES;
         let (depth, params) = (self.queues.bytes(out, queue), &self.ports[out.index()].params);
-        params.mark[queue].is_none() && params.early_drop[queue].is_some_and(|wred| depth > wred.kmax)
+        let none_markable = || {
+            params.mark[queue].is_none()
+                || !frames.into_iter().any(|frame| is_ect(frame, header.ecn.of(frame)))
+        };
+        params.early_drop[queue].is_some_and(|wred| depth > wred.kmax) && none_markable()
     }
 
     /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
@@ -220,12 +233,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let depth = self.queues.bytes(out, queue);
         let params = &self.ports[out.index()].params;
         let marks = params.mark[queue].is_some();
-        let ect = || ecn::codepoint(frame.bytes(), meta.ecn.place()).is_some_and(|bits| bits != 0);
-        let markable = marks && ect();
+        let markable = marks && is_ect(frame, meta.ecn);
         let wred = params.early_drop[queue];
         let random = self.rng.next_u32();
         !markable && wred.is_some_and(|wred| wred.decide(depth, random))
     }
+}
+
+/// A frame says that its transport heeds marks.
+fn is_ect<F: Frame>(frame: &F, code: EcnCode) -> bool {
+    ecn::codepoint(frame.bytes(), code.place()).is_some_and(|bits| bits != 0)
 }
 
 impl<F> OwnPort<F> {
