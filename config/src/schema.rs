@@ -209,7 +209,7 @@ tables! {
         key("preset", "\"roce-lossless\", \"roce-semi-lossless\", \"paxi-lite\" or \"paxi-standard\"", "one line that sets a consistent whole; your keys win over it"),
         key("trust", "word or list of words", "`trust` of ports that do not set it"),
         key("control_tc", "0 to 7, default none", "class of CNPs, whatever their marking; ACKs stay in the class their headers say, so that none overtakes a READ response of its queue pair"),
-        key("voq", "\"fair\" or \"fifo\", default \"fair\"", "order between ingress ports inside an egress queue"),
+        key("voq", "\"fair\" or \"fifo\", default \"fair\"", "order between ingress ports inside an egress queue: a frame of each in turn, whatever their lengths, or as they came"),
         key("dscp_to_tc", "table, default DSCP / 8", "DSCP to class: `{ \"*\" = 0, \"24-31\" = 3 }` (DSCP_TO_TC_MAP)"),
         key("pcp_to_tc", "table, default identity", "PCP to class (DOT1P_TO_TC_MAP)"),
         key("tc_to_queue", "table, default identity", "class to egress queue (TC_TO_QUEUE_MAP)"),
