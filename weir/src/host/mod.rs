@@ -177,7 +177,7 @@ fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {
         write_file(path, results.trace())?;
     }
     if let Some(path) = &args.summary {
-        write_file(path, &format!("{:#}\n", results.json()))?;
+        write_file(path, format!("{:#}\n", results.json()))?;
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     // Files first: they wait for nobody.
     let summary = args.summary.as_ref().map_or(Ok(()), |path| {
         let json = verdict::json(&config, &totals, &results, &findings);
-        write_file(path, &format!("{json:#}\n"))
+        write_file(path, format!("{json:#}\n"))
     });
     let trace = args.trace.as_ref().map_or(Ok(()), |path| write_file(path, &results.trace));
     totals.print();

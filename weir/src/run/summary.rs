@@ -238,7 +238,7 @@ impl Totals {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<()> {
-        write_file(path, &format!("{:#}\n", self.json()))
+        write_file(path, format!("{:#}\n", self.json()))
     }
 }
 
