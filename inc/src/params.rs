@@ -166,8 +166,11 @@ impl JobParams {
         self.children.iter().map(|child| child.qpn).chain(self.parent.map(|parent| parent.qpn))
     }
 
-    /// What is wrong with it.
-    pub fn check(&self) -> Result<(), Refusal> {
+    /// What is wrong with the numbers that all its hosts agree on.
+    ///
+    /// # Errors
+    /// The first of them that cannot be.
+    pub fn check_sizes(&self) -> Result<(), Refusal> {
         let id = self.id;
         if !matches!(self.mtu, 256 | 512 | 1024 | 2048 | 4096) {
             return Err(Refusal::Mtu(id, self.mtu));
@@ -177,6 +180,13 @@ impl JobParams {
                 return Err(Refusal::Ring(id, what, n, least));
             }
         }
+        Ok(())
+    }
+
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.check_sizes()?;
+        let id = self.id;
         if !(1..=MAX_CHILDREN).contains(&self.children.len()) {
             return Err(Refusal::FanIn(id, self.children.len()));
         }
@@ -225,6 +235,11 @@ impl JobParams {
                 _ => Err("WRITEs that name where their result goes, which AllReduce alone has for each"),
             });
             fits.map_err(|what| Refusal::Remote(id, at, what))?;
+        }
+        for (at, qpn) in self.qpns().enumerate() {
+            if self.qpns().take(at).any(|other| other == qpn) {
+                return Err(Refusal::SameQpn(id, qpn.0));
+            }
         }
         let peers = self.children.iter().map(|c| c.path).chain(self.parent.map(|p| p.path));
         for (at, path) in peers.enumerate() {
@@ -316,6 +331,11 @@ pub enum Refusal {
     /// The name is taken.
     #[error("job {0} exists already")]
     Exists(u32),
+    /// A queue pair of the engine for two peers.
+    #[error(
+        "job {0}: queue pair {1:#x} of the engine is given to two peers; each child, and the parent, has one of its own"
+    )]
+    SameQpn(u32, u32),
     /// Queue pair number out of range, or of another job.
     #[error("job {0}: queue pair {1:#x} is taken or not one of this engine's, which are {2:#x} to {3:#x}")]
     Qpn(u32, u32, u32, u32),

@@ -2,8 +2,7 @@
 //! do, so it also says beforehand what will fit.
 
 use crate::engine::EngineParams;
-use crate::params::{JobParams, MAX_CHILDREN, Refusal};
-use arrayvec::ArrayVec;
+use crate::params::{JobParams, Refusal};
 use weir_endpoint::roce::wire::Qpn;
 
 /// A queue pair number that leads to no job.
@@ -88,14 +87,12 @@ impl Places {
             });
         }
         let first = self.params.first_qpn.0;
-        let mut seen = ArrayVec::<Qpn, { MAX_CHILDREN + 1 }>::new();
         for qpn in params.qpns() {
             let free = self.index(qpn).is_some_and(|index| self.peers[index] == NOBODY);
-            if !free || seen.contains(&qpn) {
+            if !free {
                 let last = first + (self.peers.len() as u32).saturating_sub(1);
                 return Err(Refusal::Qpn(id, qpn.0, first, last));
             }
-            seen.push(qpn); // `check` counted the children.
         }
         Ok((needed, at))
     }

@@ -90,7 +90,7 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     assert_eq!(engine.memory().0, 2 * needed);
 
     type Change = &'static dyn Fn(&mut JobParams);
-    let wrong: [(Change, &str); 17] = [
+    let wrong: [(Change, &str); 18] = [
         (&|p| p.mtu = 1000, "mtu is 1000; it is 256"),
         (&|p| p.window = 5, "window is 5; it is a power of two"),
         (&|p| p.results = 2, "results is 2"),
@@ -105,6 +105,7 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
         (&|p| p.straggler = Straggler::Abort(0), "deadline_ns is 0"),
         (&|p| p.pkey = 0x8000, "pkey is 0x8000"),
         (&|p| p.children[1].path = p.children[0].path, "peers 0 and 1 have one address and one queue pair"),
+        (&|p| p.children[1].qpn = p.children[0].qpn, "queue pair 0x180 of the engine is given to two peers"),
         (&|p| p.ranks = 3, "children have the ranks below 2, the job has 3"),
         (&|p| p.operation = Primitive::Broadcast(2), "the root of its operation is no rank"),
         (
@@ -116,9 +117,10 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
         let refusal = engine.add(job(1, change)).unwrap_err().to_string();
         assert!(refusal.contains(text), "{refusal}");
     }
-    let taken = engine.add(job(1, &|p| p.children[1].qpn = p.children[0].qpn)).unwrap_err().to_string();
+    let others = params(JOB, 2, FIRST_QPN).children[0].qpn;
+    let taken = engine.add(job(1, &|p| p.children[1].qpn = others)).unwrap_err().to_string();
     assert!(
-        taken.contains("queue pair 0x180 is taken or not one of this engine's, which are 0x100"),
+        taken.contains("queue pair 0x100 is taken or not one of this engine's, which are 0x100"),
         "{taken}"
     );
     let mut many = params(JOB + 1, 64, FIRST_QPN + 128);

@@ -104,6 +104,20 @@ impl<'t> Db<'t> {
             }
         };
         for (table, rows) in tables {
+            // Where a chassis has several ASICs its databases come in one file.
+            if table == "localhost" || table.strip_prefix("asic").is_some_and(|n| n.parse::<u8>().is_ok()) {
+                let at = At { source, span: span(text, rows) };
+                let message = format!(
+                    "{table} is a database of a switch with several ASICs; here one switch is one ASIC"
+                );
+                self.error(
+                    at,
+                    "sonic.asics",
+                    message,
+                    "import the tables of one of them: what is between the braces here",
+                );
+                continue;
+            }
             let Some(rows) = self.object(source, &table, rows, "an object of rows") else { continue };
             for (key, fields) in rows {
                 let place = format!("{table}|{key}");

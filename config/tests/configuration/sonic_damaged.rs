@@ -51,6 +51,7 @@ fn bad_files_are_refused_at_their_place() {
         ),
         ("\"size\": \"10875072\", ", "", "sonic.pool", "ingress_lossless_pool has no size", "{"),
         ("\"PORT\": {", "\"PORTS\": {", "sonic.ports", "no port in table PORT", ""),
+        ("\"PORT\": {", "\"asic0\": {\"PORT\": {}}, \"PORT\": {", "sonic.asics", "asic0 is a database", "{"),
         ("\"ecn\": \"ecn_all\"", "\"ecn\": {}", "sonic.type", "neither a text", "{}"),
         (
             "\"scheduler\": \"scheduler.1\"",

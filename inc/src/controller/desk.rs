@@ -330,7 +330,7 @@ impl Desk {
         if usize::from(*hosts) > known {
             return Err(format!("job `{name}` is of {hosts} hosts, the topology has {known}"));
         }
-        template(&join, 0)?;
+        template(&join, self.next_id)?.check_sizes().map_err(|error| error.to_string())?;
         if self.jobs.values().any(|job| job.name == *name) {
             return Err(format!(
                 "job `{name}` runs already; wait until its hosts have left, or take another name"
@@ -607,7 +607,10 @@ impl Desk {
             Some((job.name.clone(), job.members.iter_mut().find(|m| m.index == resume.index)?))
         });
         let Some((name, member)) = member else {
-            let why = format!("job {} has ended", resume.id);
+            let why = match self.jobs.contains_key(&resume.id) {
+                true => format!("job {} has no host with index {}", resume.id, resume.index),
+                false => format!("job {} has ended", resume.id),
+            };
             actions.push(Action::Say(connection, Answer::Failed { why }));
             actions.push(Action::HangUp(connection));
             return Ok(());
@@ -621,9 +624,18 @@ impl Desk {
     }
 
     fn leave(&mut self, connection: Connection, now: u64, actions: &mut Vec<Action>) {
-        actions.push(Action::HangUp(connection));
         let at = |job: &Job| job.members.iter().position(|m| m.connection == Some(connection));
-        let Some((id, at)) = self.jobs.values().find_map(|job| Some((job.id, at(job)?))) else { return };
+        let Some((id, at)) = self.jobs.values().find_map(|job| Some((job.id, at(job)?))) else {
+            let waits =
+                |gathering: &Gathering| gathering.joins.values().any(|(other, ..)| *other == connection);
+            if !self.gatherings.values().any(waits) {
+                let why = "this connection has neither joined nor resumed, or its job has ended".into();
+                actions.push(Action::Say(connection, Answer::Refused { why }));
+            }
+            actions.push(Action::HangUp(connection));
+            return;
+        };
+        actions.push(Action::HangUp(connection));
         let Some(job) = self.jobs.get_mut(&id) else { return };
         (job.members[at].left, job.members[at].connection) = (true, None);
         let all = job.members.iter().all(|member| member.left);

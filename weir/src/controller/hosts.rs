@@ -105,12 +105,15 @@ fn read(stream: &TcpStream, connection: Connection, events: &Sender<Event>, pati
     loop {
         let mut line = Vec::new();
         let read = (&mut lines).take(LONGEST as u64).read_until(b'\n', &mut line);
+        if line.len() == LONGEST && line.last() != Some(&b'\n') {
+            return refuse(stream, format!("a line of more than {} KiB", LONGEST >> 10));
+        }
         if !matches!(read, Ok(n) if n > 0) || line.last() != Some(&b'\n') {
             return;
         }
         let request = match serde_json::from_slice::<Request>(&line) {
             Ok(request) => Box::new(request),
-            Err(error) => return refuse(stream, &error),
+            Err(error) => return refuse(stream, format!("not understood: {error}")),
         };
         if events.send(Event::Said(connection, request)).is_err() {
             return;
@@ -119,8 +122,8 @@ fn read(stream: &TcpStream, connection: Connection, events: &Sender<Event>, pati
     }
 }
 
-fn refuse(mut stream: &TcpStream, error: &serde_json::Error) {
-    let answer = Answer::Refused { why: format!("not understood: {error}") };
+fn refuse(mut stream: &TcpStream, why: String) {
+    let answer = Answer::Refused { why };
     if let Ok(line) = serde_json::to_string(&answer) {
         let _ = writeln!(stream, "{line}");
     }
@@ -153,6 +156,18 @@ mod tests {
         }
         assert!(said < LONGEST);
         assert!(happened.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_with_words() {
+        let (mut host, stream) = pair();
+        let (events, _happened) = channel();
+        let reader = std::thread::spawn(move || read(&stream, 1, &events, PATIENCE));
+        host.write_all(&vec![b' '; LONGEST]).unwrap();
+        let mut said = String::new();
+        host.read_to_string(&mut said).unwrap();
+        reader.join().unwrap();
+        assert!(said.contains("refused") && said.contains("a line of more than 64 KiB"), "{said}");
     }
 
     #[test]

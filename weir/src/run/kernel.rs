@@ -76,7 +76,7 @@ impl Watch {
             .map(|(i, port, mtu, interface)| Found {
                 detail: format!(
                     "{} longer than mtu = {mtu} dropped: a host leaves cutting its data into frames to a NIC, and \
-                     {interface} is none",
+                     {interface} is none, or its frames are longer than the port's (a VLAN tag is 4 bytes)",
                     counted(too_long(i), "frame")
                 ),
                 remedy: remedy(&interface),

@@ -233,12 +233,21 @@ fn engines_are_as_patient_as_the_most_patient_host() {
 #[test]
 fn a_job_that_no_engine_can_take_is_refused_to_all() {
     let mut desk = desk();
+    let operation: crate::spec::Operation =
+        serde_json::from_str(r#"{"kind": "broadcast", "root": 9}"#).unwrap();
     for index in 0..3 {
-        say(&mut desk, u64::from(index), Join { window: 5, ..join(index, index) });
+        assert!(say(&mut desk, u64::from(index), Join { operation, ..join(index, index) }).is_empty());
     }
-    let said = say(&mut desk, 3, Join { window: 5, ..join(3, 3) });
+    let said = say(&mut desk, 3, Join { operation, ..join(3, 3) });
     assert_eq!(told(&said).len(), 4);
-    assert!(matches!(told(&said)[0].1, Answer::Refused { why } if why.contains("window is 5")), "{said:?}");
+    assert!(matches!(told(&said)[0].1, Answer::Refused { why } if why.contains("root")), "{said:?}");
+    // What one of them shows by itself is said at once.
+    for (wrong, why) in
+        [(Join { window: 5, ..join(0, 0) }, "window is 5"), (Join { mtu: 1500, ..join(0, 0) }, "1500")]
+    {
+        let said = say(&mut desk, 0, wrong);
+        assert!(refusal(&said).contains(why), "{said:?}");
+    }
     assert!(
         desk.map.engines.values().flatten().all(|engine| engine.end.used.is_empty()),
         "numbers are free again"
@@ -349,6 +358,10 @@ fn a_desk_that_was_closed_goes_on_where_it_was() {
     assert!(refusal(&said).contains("token"));
     let said = desk.handle(Event::Said(2, Box::new(resume("s3cret", 8, 1))), 1000);
     assert!(matches!(told(&said)[0].1, Answer::Failed { why } if why == "job 8 has ended"));
+    let said = desk.handle(Event::Said(2, Box::new(resume("s3cret", 1, 9))), 1000);
+    assert!(matches!(told(&said)[0].1, Answer::Failed { why } if why == "job 1 has no host with index 9"));
+    let said = desk.handle(Event::Said(3, Box::new(Request::Leave {})), 1000);
+    assert!(refusal(&said).contains("neither joined nor resumed"));
     for index in 1..4 {
         let said =
             desk.handle(Event::Said(30 + u64::from(index), Box::new(resume("s3cret", 1, index))), 1000);
