@@ -5,7 +5,7 @@ use super::faults::{Faults, both};
 use super::play::{Progress, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
-use super::spec::{Congestion, FabricSpec, Pattern, Topology};
+use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
 use super::timeline::TimelineRecorder;
 use super::topology::{Plan, lay_out};
 use super::units::Size;
@@ -88,7 +88,7 @@ fn fixed(key: &str, why: &str) -> FabricError {
 }
 
 fn check(spec: &FabricSpec) -> Result<(), FabricError> {
-    let mut faults = Faults::default();
+    let mut faults = Faults::from_iter([check_times(spec)]);
     let mut refuse = |error| faults.add(error);
     for (key, why) in FIXED.iter().filter(|(key, _)| spec.source.sets(key)) {
         refuse(fixed(key, why));

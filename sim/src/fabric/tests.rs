@@ -803,3 +803,19 @@ fn the_shipped_examples_run() {
         }
     }
 }
+
+#[test]
+fn times_in_which_nothing_is_seen_are_refused() {
+    let base = "name = \"x\"\n[topology]\nkind = \"star\"\nhosts = 3\n[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 1000\n";
+    let flow = "level = \"flow\"\n";
+    for (times, said) in [
+        ("until = \"0ns\"\n", "until"),
+        ("until = \"1ms\"\nmeasure_from = \"1ms\"\n", "measure_from"),
+        ("until = \"1ms\"\nsample = \"0ns\"\n", "sample"),
+    ] {
+        let error = refused(&format!("{times}{base}"));
+        assert!(error.contains(said) && error.contains("0 ns"), "{error}");
+    }
+    let error = refused(&format!("until = \"0ns\"\n{flow}{base}"));
+    assert!(error.contains("until"), "{error}");
+}

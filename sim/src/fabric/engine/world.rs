@@ -24,7 +24,7 @@ use crate::fabric::rclink;
 use crate::fabric::report::Sample;
 use crate::fabric::routes::{self, Hop, Routes};
 use crate::fabric::sim_frame::{Address, SimFrame, Spares};
-use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode};
+use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode, check_times};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
@@ -228,7 +228,8 @@ impl<'a> Fabric<'a> {
                 must: "left out unless profile = \"ns3-hpcc\", whose constants it has".into(),
             });
         }
-        let mut faults: Faults = [hosts::check(spec), core::check(spec)].into_iter().collect();
+        let mut faults: Faults =
+            [check_times(spec), hosts::check(spec), core::check(spec)].into_iter().collect();
         let policy = faults.keep(Policy::of(spec));
         let laid = faults.keep(lay_out_with_engines(spec));
         let failures = laid.as_ref().and_then(|(plan, _)| faults.keep(failures::planned(spec, plan)));

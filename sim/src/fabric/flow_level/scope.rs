@@ -1,7 +1,7 @@
 //! What a file may say at flow level: what would be wrong there is refused, what has no effect is named in the report.
 
 use crate::fabric::faults::{Faults, both};
-use crate::fabric::spec::{CoreKind, FabricSpec, Pattern, Protocol, RoutingMode};
+use crate::fabric::spec::{CoreKind, FabricSpec, Pattern, Protocol, RoutingMode, check_times};
 use crate::fabric::topology::Plan;
 use crate::fabric::{FabricError, hosts, policy, switches};
 
@@ -41,6 +41,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     for (key, why) in REFUSED.iter().filter(|(key, _)| spec.source.sets(key)) {
         faults.add(wrong(key, "set", why));
     }
+    faults.keep(check_times(spec));
     if spec.switch.core != CoreKind::OutputQueued {
         faults.add(wrong("switch.core", "a crossbar", "outputs take as much as their lines do"));
     }

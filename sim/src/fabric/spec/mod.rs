@@ -21,6 +21,7 @@ pub(in crate::fabric) use workload::KEYS_OF_ALL;
 pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, Workload};
 
 use super::FabricError;
+use super::faults::Faults;
 use super::import::Files;
 use super::level::Level;
 use super::ns3_spec::Ns3Spec;
@@ -135,6 +136,25 @@ pub fn load_in(file: &str, text: &str, folder: &Path) -> Result<FabricSpec, Fabr
     spec.source = Source::new(file, text);
     spec.files = Files::read(&spec, folder).map_err(|e| spec.locate(e))?;
     Ok(spec)
+}
+
+/// Refuses times in which nothing could happen or be measured.
+///
+/// # Errors
+/// The key, and what to change.
+pub(super) fn check_times(spec: &FabricSpec) -> Result<(), FabricError> {
+    let wrong = |what: &str, got: Duration, must: &str| {
+        Err(FabricError::Range { what: what.into(), got: format!("{} ns", got.0), must: must.into() })
+    };
+    let (until, from) = (spec.until, spec.measure_from);
+    let until = if until.0 == 0 { wrong("until", until, "at least 1 ns") } else { Ok(()) };
+    let from = match until.is_ok() && from.0 >= spec.until.0 {
+        true => wrong("measure_from", from, &format!("below `until`, which is {} ns", spec.until.0)),
+        false => Ok(()),
+    };
+    let sample = spec.sample.filter(|every| every.0 == 0);
+    let sample = sample.map_or(Ok(()), |none| wrong("sample", none, "at least 1 ns, or absent: no samples"));
+    Faults::from_iter([until, from, sample]).refuse()
 }
 
 impl FabricSpec {
