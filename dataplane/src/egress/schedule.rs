@@ -88,6 +88,8 @@ pub struct Scheduler {
     look_at: Nanos,
     rates: [Rates; PRIORITIES],
     any_rate: bool,
+    /// The queues that were ready when the last one was picked because it was under its cir, whoever's turn it was; none if it was in its turn.
+    passed_over: u8,
 }
 
 /// A scheduling decision.
@@ -163,6 +165,7 @@ impl Scheduler {
             look_at: 0,
             rates,
             any_rate,
+            passed_over: 0,
         }
     }
 
@@ -250,6 +253,7 @@ impl Scheduler {
         };
         let ready = ready & mask(&|r| r.pir.is_none_or(|s| s.open()));
         let guaranteed = ready & mask(&|r| r.cir.is_some_and(|s| s.open()));
+        self.passed_over = if guaranteed != 0 { ready } else { 0 };
         let pick = self.pick_level(if guaranteed != 0 { guaranteed } else { ready })?;
         Some(QueuePick { wire_bytes: QueuePick::ONE_FRAME, ..pick })
     }
@@ -258,6 +262,14 @@ impl Scheduler {
     /// `wire_bytes` together. The group's time is what it was `behind` bytes ago.
     #[inline(always)]
     pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
+        if self.any_rate {
+            return self.sent_rated(queue, frames, wire_bytes, behind);
+        }
+        self.sent_in_turn(queue, frames, wire_bytes, behind);
+    }
+
+    #[inline(always)]
+    fn sent_in_turn(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
         let level = &mut self.levels[usize::from(self.level_of[queue])];
         if !level.strict {
             let (w, tag) = (&self.weighted[queue], &mut self.tags[queue]);
@@ -270,16 +282,34 @@ impl Scheduler {
             level.virtual_time = tag.wrapping_sub(w.per_byte * behind + w.per_frame);
             self.tournament.moved(queue, *tag);
         }
-        if self.any_rate {
-            self.pay_rates(queue, wire_bytes);
-        }
     }
 
     #[cold]
-    fn pay_rates(&mut self, queue: usize, wire_bytes: u64) {
+    fn sent_rated(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
+        match self.passed_over {
+            0 => self.sent_in_turn(queue, frames, wire_bytes, behind),
+            ready => self.sent_out_of_turn(queue, frames, wire_bytes, ready),
+        }
         for shaper in [&mut self.rates[queue].cir, &mut self.rates[queue].pir].into_iter().flatten() {
             shaper.pay(wire_bytes);
         }
+    }
+
+    /// A queue was served because of its cir. What it sent counts as its share, but makes it no debtor: it is never further ahead of
+    /// its group than two such frames. The time of the group is that of whoever is last of those that are `ready`: theirs
+    /// is not changed by what others are guaranteed.
+    fn sent_out_of_turn(&mut self, queue: usize, frames: u64, wire_bytes: u64, ready: u8) {
+        let level = &mut self.levels[usize::from(self.level_of[queue])];
+        if level.strict {
+            return;
+        }
+        let (w, now) = (&self.weighted[queue], level.virtual_time);
+        let ahead = |tag: u64| (tag.wrapping_sub(now) as i64).max(0) as u64;
+        let (cost, before) = (w.per_byte * wire_bytes + w.per_frame * frames, ahead(self.tags[queue]));
+        self.tags[queue] = now.wrapping_add(if before > cost { before } else { before + cost });
+        let last = crate::pfc::bits(ready & level.queues).map(|q| ahead(self.tags[q])).min();
+        level.virtual_time = now.wrapping_add(last.unwrap_or(0));
+        self.tournament.forget();
     }
 
     /// First instant at which one of the `ready` queues may send as far as its pir is concerned.
@@ -407,6 +437,54 @@ mod tests {
         serve(&mut s, 0b01, [1000; 8], 1000);
         let (bytes, _) = serve(&mut s, 0b11, [1000; 8], 100);
         assert!(bytes[0].abs_diff(bytes[1]) <= 2000, "{bytes:?}");
+    }
+
+    /// Shares of a line of 100 Mbit/s, in thousandths, of queues that always have frames of `sizes[q]` wire bytes.
+    fn shares(queues: &[(u8, u64)], sizes: &[u64]) -> Vec<u64> {
+        let mut all = [QueueSchedule::STRICT; 8];
+        for (q, (weight, cir)) in all.iter_mut().zip(queues) {
+            *q = QueueSchedule {
+                cir: (*cir > 0).then_some(cir * 1_000_000),
+                ..queue(Discipline::Dwrr(*weight), 0)
+            };
+        }
+        let mut s = Scheduler::new(&all, 1_000_000);
+        let (mut sent, mut now) = ([0; 8], 0);
+        for _ in 0..60_000 {
+            s.refill(now);
+            let q = s.pick((1 << queues.len()) - 1).unwrap().queue;
+            s.sent(q, 1, sizes[q], sizes[q]);
+            sent[q] += sizes[q];
+            now += sizes[q] * 80;
+        }
+        let total: u64 = sent.iter().sum();
+        sent[..queues.len()].iter().map(|bytes| (bytes * 1000 + total / 2) / total).collect()
+    }
+
+    #[test]
+    fn e7_a_cir_leaves_the_rest_to_the_weights_of_others() {
+        let cases: [(&[(u8, u64)], &[u64]); 11] = [
+            (&[(50, 0), (1, 10), (50, 0)], &[450, 100, 450]),
+            (&[(50, 0), (1, 30), (50, 0)], &[350, 300, 350]),
+            (&[(50, 0), (1, 30), (20, 0)], &[500, 300, 200]),
+            (&[(80, 0), (1, 5), (20, 0)], &[760, 50, 190]),
+            (&[(80, 0), (1, 20), (20, 0)], &[640, 200, 160]),
+            (&[(80, 0), (1, 60), (20, 0)], &[320, 600, 80]),
+            (&[(20, 0), (1, 20), (80, 0)], &[160, 200, 640]),
+            (&[(60, 0), (1, 20), (1, 10), (30, 0)], &[467, 200, 100, 233]),
+            // What a guarantee gives counts as share.
+            (&[(25, 0), (50, 20), (25, 0)], &[250, 500, 250]),
+            (&[(60, 0), (20, 10), (20, 0)], &[600, 200, 200]),
+            // More is guaranteed than there is: weights say who gets it.
+            (&[(30, 80), (10, 80)], &[750, 250]),
+        ];
+        for (queues, want) in cases {
+            for sizes in [[1024; 4], [1538, 224, 324, 84]] {
+                let got = shares(queues, &sizes);
+                let near = got.iter().zip(want).all(|(got, want)| got.abs_diff(*want) <= 8);
+                assert!(near, "{queues:?} {sizes:?}: {got:?} for {want:?}");
+            }
+        }
     }
 
     #[test]
