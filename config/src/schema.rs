@@ -282,7 +282,7 @@ tables! {
         key("pmax", "share, default 20%", "probability at kmax (green_drop_probability)"),
         key("ecn", "\"none\", \"ecn\" or \"tc\", default \"ecn\"", "field that is marked (ecn)"),
         key("mark", "\"dequeue\" or \"enqueue\", default \"dequeue\"", "what decides: the depth a departing frame leaves behind, or the one an arriving frame finds"),
-        key("wred_drop", "boolean, default false", "drop what cannot be marked; lossy queues only (wred_green_enable)"),
+        key("wred_drop", "boolean, default false", "drop what cannot be marked, by the depth that an arriving frame finds whatever `mark` says; lossy queues only (wred_green_enable)"),
     ]);
     QUEUE = table("[[queue]]", "Scheduler and marking of queues; later entries win (QUEUE).", &[
         key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),

@@ -463,7 +463,9 @@ mod tests {
 
     #[test]
     fn e7_a_cir_leaves_the_rest_to_the_weights_of_others() {
-        let cases: [(&[(u8, u64)], &[u64]); 11] = [
+        /// Weight and cir of each queue, Mbit/s, and the shares there should be.
+        type Case = (&'static [(u8, u64)], &'static [u64]);
+        let cases: [Case; 11] = [
             (&[(50, 0), (1, 10), (50, 0)], &[450, 100, 450]),
             (&[(50, 0), (1, 30), (50, 0)], &[350, 300, 350]),
             (&[(50, 0), (1, 30), (20, 0)], &[500, 300, 200]),
