@@ -84,9 +84,10 @@ fn unit(cause: Cause, all: &Behind) -> (FlowUnit, u64) {
     }
 }
 
+/// Finer than anybody shows it: who rounds again must not end elsewhere.
 fn part(of: u64, all: u64) -> f64 {
     let share = if all == 0 { 0.0 } else { (of as f64 / all as f64).min(1.0) };
-    (share * 1e4).round() / 1e4
+    (share * 1e6).round() / 1e6
 }
 
 /// In whole units where there are such.
