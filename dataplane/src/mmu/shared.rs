@@ -162,9 +162,16 @@ impl Mmu {
     /// headroom empty, use at most `max(xon, limit - xon_offset)`, and free headroom for the next Xoff.
     #[cold]
     fn may_resume(&mut self, ix: usize) -> bool {
-        let room = self.resume_room();
+        self.resume_room().is_some_and(|room| self.resumes_with(ix, &room))
+    }
+
+    /// The same, with what all groups may resume on account of.
+    #[inline(always)]
+    fn resumes_with(&mut self, ix: usize, room: &ResumeRoom) -> bool {
         let pg = &mut self.pgs[ix];
-        let due = room.is_some_and(|room| room.lets_resume(pg));
+        let due = pg.headroom_used == 0
+            && pg.account.used <= resume_point(pg, room.shared)
+            && room.headroom >= pg.headroom_limit.min(self.headroom_size);
         if due {
             pg.xoff = false;
             self.xoff_groups.remove(ix);
@@ -174,12 +181,11 @@ impl Mmu {
 
     /// What groups may resume on account of; `None`: none may.
     fn resume_room(&mut self) -> Option<ResumeRoom> {
-        let (shared, headroom, headroom_size) =
-            (self.free_shared(), self.free_headroom(), self.headroom_size);
         if self.overcommitted {
             self.settle();
         }
-        (!self.overcommitted).then_some(ResumeRoom { shared, headroom, headroom_size })
+        let (shared, headroom) = (self.free_shared(), self.free_headroom());
+        (!self.overcommitted).then_some(ResumeRoom { shared, headroom })
     }
 
     #[cold]
@@ -325,16 +331,6 @@ fn resume_point(pg: &Pg, free: u64) -> u64 {
 struct ResumeRoom {
     shared: u64,
     headroom: u64,
-    headroom_size: u64,
-}
-
-impl ResumeRoom {
-    #[inline(always)]
-    fn lets_resume(&self, pg: &Pg) -> bool {
-        pg.headroom_used == 0
-            && pg.account.used <= resume_point(pg, self.shared)
-            && self.headroom >= pg.headroom_limit.min(self.headroom_size)
-    }
 }
 
 /// Control groups and those of mirrors stand behind the last port and have no port limit.
@@ -409,9 +405,7 @@ impl Admission for Mmu {
         let Some(room) = self.resume_room() else { return };
         let mut from = 0;
         while let Some(ix) = self.xoff_groups.next(from) {
-            if room.lets_resume(&self.pgs[ix]) {
-                self.pgs[ix].xoff = false;
-                self.xoff_groups.remove(ix);
+            if self.resumes_with(ix, &room) {
                 resume(PgIx(ix as u32));
             }
             from = ix + 1;

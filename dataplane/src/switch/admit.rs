@@ -6,7 +6,7 @@ use super::batching::AdmissionGroup;
 use super::flow_cache::ForwardingDecision;
 use super::gate::Charged;
 use crate::drops::DropReason;
-use crate::egress::{BatchList, BatchTotals, FrameBatch, Meta};
+use crate::egress::{BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::types::{Nanos, PRIORITIES, PortId};
@@ -61,8 +61,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     self.refuse(out, frame, &header, reason);
                     // A refusal changes nothing: the same frame behind it would be refused, too, unless that is left to chance.
                     let by_chance = reason == DropReason::EgressWred;
-                    let behind = self.queues.first_alike(&list, meta.len).map_or(&[][..], FrameBatch::held);
-                    if self.tap.is_none() && (!by_chance || self.surely_drops_early(out, &header, behind)) {
+                    let sure = !by_chance || self.surely_drops_early(out, &list, meta.len, &header);
+                    if self.tap.is_none() && sure {
                         let frames = self.refuse_alike(out, &list, meta.len, &header, reason);
                         self.draw_in_vain(if by_chance { frames } else { 0 });
                     }

@@ -6,7 +6,7 @@ use super::lost::control_group;
 use super::{OwnPort, Switch};
 use crate::drops::DropReason;
 use crate::ecn::{self, Wred};
-use crate::egress::{BatchHeader, BatchTotals, Meta};
+use crate::egress::{BatchHeader, BatchList, BatchTotals, FrameBatch, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, AdmitVerdict, PgIx, PgView, QueueIx};
 use crate::parse::EcnCode;
@@ -52,25 +52,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn admit_all(&mut self, charged: Charged, pg: u16, queue: usize, totals: BatchTotals) -> bool {
         let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
-        let mut draws = 0;
-        let clear = match charged.queue() {
-            Some(out) if !self.is_fast_path(out, queue as u8) => {
-                let some = self.draws_in_vain(out, queue, totals);
-                draws = some.unwrap_or(0);
-                some.is_some()
-            }
-            Some(_) => true,
-            None => !self.draining,
+        let draws = match charged.queue() {
+            Some(out) if !self.is_fast_path(out, queue as u8) => self.draws_in_vain(out, queue, totals),
+            Some(_) => Some(0),
+            None => (!self.draining).then_some(0),
         };
-        let admitted = clear
-            && match charged {
-                Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
-                Charged::Remote(_) | Charged::Group => self.admission.admit_ingress_together(group, charge),
-                Charged::Queue(out) => {
-                    let room = self.queues.has_room();
-                    room && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
-                }
-            };
+        let Some(draws) = draws else { return false };
+        let admitted = match charged {
+            Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
+            Charged::Remote(_) | Charged::Group => self.admission.admit_ingress_together(group, charge),
+            Charged::Queue(out) => {
+                let room = self.queues.has_room();
+                room && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
+            }
+        };
         if admitted && charged.group() {
             self.count_charged(pg, totals.frames);
         }
@@ -97,7 +92,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let depth = self.queues.bytes(out, queue) + u64::from(totals.bytes);
         let (params, drops, marks) =
             (&port.params, port.drops_early >> queue & 1, port.mark_on_arrival >> queue & 1);
-        let acts = |does: u8, wred: Option<Wred>| does == 1 && wred.is_some_and(|wred| depth > wred.kmin);
+        let acts = |does: u8, wred: Option<Wred>| does == 1 && wred.is_some_and(|wred| wred.decide(depth, 0));
         let none = !shut && !acts(drops, params.early_drop[queue]) && !acts(marks, params.mark[queue]);
         none.then(|| totals.frames * u32::from(drops + marks))
     }
@@ -206,24 +201,21 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.attribute_pause((port, pg), cause, frame, meta.in_port);
     }
 
-    /// A queue drops frames early without leaving it to chance: it is above Kmax, and would mark none of them instead.
+    /// A queue drops early, without leaving it to chance, each frame that [`Switch::refuse_alike`] would drop: whatever number they
+    /// drew, and none of them can be marked instead.
     #[cold]
-    pub(super) fn surely_drops_early<'a>(
+    pub(super) fn surely_drops_early(
         &self,
         out: PortId,
+        list: &BatchList,
+        len: u16,
         header: &BatchHeader,
-        frames: impl IntoIterator<Item = &'a F>,
-    ) -> bool
-    where
-        F: 'a,
-    {
+    ) -> bool {
         let queue = usize::from(header.queue) % PRIORITIES;
         let (depth, params) = (self.queues.bytes(out, queue), &self.ports[out.index()].params);
-        let none_markable = || {
-            params.mark[queue].is_none()
-                || !frames.into_iter().any(|frame| is_ect(frame, header.ecn.of(frame)))
-        };
-        params.early_drop[queue].is_some_and(|wred| depth > wred.kmax) && none_markable()
+        let frames = || self.queues.first_alike(list, len).map_or(&[][..], FrameBatch::held).iter();
+        params.early_drop[queue].is_some_and(|wred| wred.decide(depth, u32::MAX))
+            && (params.mark[queue].is_none() || !frames().any(|frame| is_ect(frame, header.ecn.of(frame))))
     }
 
     /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
