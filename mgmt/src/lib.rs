@@ -14,6 +14,7 @@ pub mod events;
 pub mod flows;
 pub mod history;
 pub mod inc;
+pub mod lacp;
 pub mod latency;
 pub mod lldp;
 pub mod metrics;
