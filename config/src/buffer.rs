@@ -79,7 +79,16 @@ pub(super) fn base() -> (PgConfig, QueueConfig) {
     };
     let scheduler =
         SchedulerConfig { kind: SchedulerType::Dwrr, weight: 1, priority: None, cir: None, pir: None };
-    let queue = QueueConfig { profile: 1, reserved: 0, shared, lossless: false, scheduler, wred: None };
+    let queue = QueueConfig {
+        profile: 1,
+        reserved: 0,
+        shared,
+        lossless: false,
+        scheduler,
+        scheduler_profile: None,
+        wred: None,
+        wred_profile: None,
+    };
     (pg, queue)
 }
 

@@ -5,7 +5,7 @@ use super::fdb::find_port;
 use super::read::{Ctx, Section, Val};
 use super::sched::named;
 use super::schema;
-use super::types::{LagConfig, LagHash, MirrorConfig, PortConfig};
+use super::types::{AdminStatus, LagConfig, LagHash, MirrorConfig, PortConfig};
 use toml::de::{DeTable, DeValue};
 use weir_dataplane::lag::MAX_MEMBERS;
 use weir_dataplane::types::PortId;
@@ -36,6 +36,8 @@ pub(super) fn read(
     for (name, item) in named(ctx, root, "lag", &schema::LAG) {
         let hash =
             item.or(ctx, "hash", &LagHash::KIND, LagHash::L4, "flows of one pair of hosts are divided").v;
+        let admin =
+            item.or(ctx, "admin", &AdminStatus::KIND, AdminStatus::Up, "its members say themselves").v;
         let (lag, at) = (name.v, item.span(ctx));
         if ports.iter().any(|port| port.name == lag) {
             let message = format!("LAG `{lag}` is called like a port");
@@ -74,7 +76,7 @@ pub(super) fn read(
             ctx.error(at, "lag.members", message, format!("name at most {MAX_MEMBERS} ports"));
         }
         check(ctx, &lag, at, &members, ports, mirrors);
-        all.push(LagConfig { name: lag, members, hash });
+        all.push(LagConfig { name: lag, members, hash, admin });
     }
     all
 }

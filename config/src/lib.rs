@@ -141,7 +141,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let lags = lag::read(ctx, root, &ports, &mirrors);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns, mirrored);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
-    let (wreds, marks) = sched::read(ctx, root, &mut ports);
+    let (schedulers, wreds, marks) = sched::read(ctx, root, &mut ports);
     marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
@@ -161,6 +161,8 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         voq: qos.voq,
         control_tc: qos.control_tc,
         lags,
+        schedulers,
+        wreds: wreds.into_iter().map(|wred| wred.name).collect(),
         mirrors: mirrors.into_iter().map(|(mirror, _)| mirror).collect(),
         pfc,
         watchdog,

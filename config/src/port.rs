@@ -310,7 +310,7 @@ fn read_one(
     let (storm_control, storm_control_at) = storm_control::read(ctx, s);
     let engine = inc::read(ctx, s, kind == DeviceKind::Inc);
     let lldp = lldp::read_mode(ctx, s, kind == DeviceKind::Inc);
-    let maps = around.maps.for_port(ctx, s);
+    let (maps, map_names) = around.maps.for_port(ctx, s);
     let at = PortAt {
         port: here,
         rate: rate_at,
@@ -345,6 +345,7 @@ fn read_one(
         tx_descriptors,
         pfc,
         maps,
+        map_names,
         pgs: [pg; 8],
         queues: [queue; 8],
         ingress_limit: None,

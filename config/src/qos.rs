@@ -44,16 +44,21 @@ impl Changes {
         }
     }
 
-    /// What a table of a name says, without what is below.
-    fn explain(&self, ctx: &mut Ctx<'_>, s: &Section<'_>) {
-        for (key, entries) in [
+    /// Entries by key.
+    fn all(&self) -> [(&'static str, &[(u8, u8)]); 6] {
+        [
             ("dscp_to_tc", &self.dscp_to_tc),
             ("pcp_to_tc", &self.pcp_to_tc),
             ("tc_to_queue", &self.tc_to_queue),
             ("tc_to_pg", &self.tc_to_pg),
             ("pfc_to_pg", &self.pfc_to_pg),
             ("pfc_to_queue", &self.pfc_to_queue),
-        ] {
+        ]
+    }
+
+    /// What a table of a name says, without what is below.
+    fn explain(&self, ctx: &mut Ctx<'_>, s: &Section<'_>) {
+        for (key, entries) in self.all() {
             // Of two entries for a number the later one holds.
             s.explain_list(ctx, key, [show_map(&entries.iter().copied().collect())]);
         }
@@ -90,13 +95,15 @@ impl Default for Maps {
 }
 
 impl ClassMaps {
-    /// The switch's maps with those a port names laid over them in order.
-    pub fn for_port(&self, ctx: &mut Ctx<'_>, port: &Section<'_>) -> Maps {
-        let (mut maps, mut names) = (self.base, Vec::new());
+    /// The switch's maps with those a port names laid over them in order; by the key of a map the table it came from last.
+    pub fn for_port(&self, ctx: &mut Ctx<'_>, port: &Section<'_>) -> (Maps, BTreeMap<&'static str, String>) {
+        let (mut maps, mut names, mut by_key) = (self.base, Vec::new(), BTreeMap::new());
         for item in port.list(ctx, "maps").unwrap_or_default() {
             match item.v.as_str().map(|name| (name, self.named.get(name))) {
                 Some((name, Some(changes))) => {
                     changes.apply(&mut maps);
+                    let said = changes.all().into_iter().filter(|(_, entries)| !entries.is_empty());
+                    by_key.extend(said.map(|(key, _)| (key, name.to_owned())));
                     names.push(name);
                 }
                 Some((name, None)) => {
@@ -112,7 +119,7 @@ impl ClassMaps {
             }
         }
         port.explain_list(ctx, "maps", names);
-        maps
+        (maps, by_key)
     }
 }
 

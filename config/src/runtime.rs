@@ -21,7 +21,7 @@ use weir_dataplane::pfc::watchdog::{Action, Recurrence, WatchdogConfig};
 use weir_dataplane::portset::PortSet;
 use weir_dataplane::switch::{MirrorParams, MirrorTo, PortParams, SwitchParams, UnknownUnicast};
 use weir_dataplane::turn::{Platform, Turns};
-use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES};
+use weir_dataplane::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 
 /// What only the device of a port can say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,10 +81,11 @@ pub fn switch_params(
         .ports
         .iter()
         .zip(devices)
-        .map(|(port, device)| {
+        .enumerate()
+        .map(|(i, (port, device))| {
             let beside = config.ports.iter().zip(devices).filter(|(_, other)| other.shard == device.shard);
             let turns = turns_of(config.platform, beside.map(|(port, _)| port), config.pfc.poll_gap);
-            port_params(config, port, device, &profiles[port.format], turns)
+            port_params(config, PortId(i as u16), device, &profiles[port.format], turns)
         })
         .collect::<Result<_, MapError>>()?;
     let key = |format: usize, key: u64, vlan: u16| profiles[format].key(key, vlan);
@@ -156,11 +157,12 @@ fn mirror_params(config: &Config, mirror: &MirrorConfig) -> MirrorParams {
 
 fn port_params(
     config: &Config,
-    port: &PortConfig,
+    id: PortId,
     device: &Device,
     profile: &Profile,
     turns: Turns,
 ) -> Result<PortParams, MapError> {
+    let port = &config.ports[id.index()];
     let rate = port.rate.within(device.rate);
     // Quanta are bit times of the link, whatever the shaper lets through.
     let bit_rate = device.rate.or(rate).unwrap_or(NOMINAL_RATE);
@@ -186,7 +188,7 @@ fn port_params(
     let classes_of = |pg: usize| (0..PRIORITIES).filter(move |tc| usize::from(port.maps.tc_to_pg[*tc]) == pg);
     let tx = if port.pfc.tx && device.pfc { port.pfc.enable } else { 0 };
     Ok(PortParams {
-        admin_down: port.admin == crate::AdminStatus::Down,
+        admin_down: config.admin_of(id) == crate::AdminStatus::Down,
         mac: port.mac.unwrap_or(device.mac),
         mtu: usize::from(port.mtu),
         rate,

@@ -56,8 +56,12 @@ pub(super) fn named<'a>(
     all
 }
 
-/// Reads profiles and lays the bindings over the ports' queues.
-pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &mut [PortConfig]) -> (Vec<Wred>, Marks) {
+/// Reads profiles and lays the bindings over the ports' queues: names of schedulers, marking profiles, what marks each queue.
+pub(super) fn read(
+    ctx: &mut Ctx<'_>,
+    root: &Section<'_>,
+    ports: &mut [PortConfig],
+) -> (Vec<String>, Vec<Wred>, Marks) {
     let schedulers: Vec<_> = named(ctx, root, "scheduler", &schema::SCHEDULER)
         .into_iter()
         .map(|(name, s)| (name.v, read_scheduler(ctx, &s)))
@@ -82,15 +86,17 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, ports: &mut [PortConfi
             for &queue in &queues {
                 let queue = usize::from(queue);
                 if let Some(i) = scheduler {
-                    ports[port].queues[queue].scheduler = schedulers[i].1;
+                    let queue = &mut ports[port].queues[queue];
+                    (queue.scheduler, queue.scheduler_profile) = (schedulers[i].1, Some(i));
                 }
                 if wred.is_some() || none {
                     marks[port][queue] = wred;
+                    ports[port].queues[queue].wred_profile = wred;
                 }
             }
         }
     }
-    (wreds, marks)
+    (schedulers.into_iter().map(|(name, _)| name).collect(), wreds, marks)
 }
 
 fn read_scheduler(ctx: &mut Ctx<'_>, s: &Section<'_>) -> SchedulerConfig {

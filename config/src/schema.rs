@@ -293,6 +293,7 @@ tables! {
     LAG = table("[[lag]]", "A static link aggregation group: ports that are one to the forwarding table (PORTCHANNEL). A frame leaves by one of them, chosen by a symmetric hash of its flow.", &[
         key("name", "text, required", "its name"),
         key("members", "name or list of names, required", "its ports, of one format, rate, MTU and VLAN membership, each in no other LAG (PORTCHANNEL_MEMBER)"),
+        key("admin", "\"up\" or \"down\", default \"up\"", "`\"down\"` switches all of its members off, whatever their own `admin` says (admin_status)"),
         key("hash", "\"l2\", \"l3\" or \"l4\", default \"l4\"", "what tells flows apart: MAC addresses; IP addresses, where there are any; these and the ports of TCP, UDP, UDP-Lite and SCTP"),
     ]);
     MIRROR = table("[[mirror]]", "A port mirror (SPAN): frames that ports receive or send are copied to another port (MIRROR_SESSION of type SPAN), or into pcapng files. Copies are lossy, and pause nobody.", &[

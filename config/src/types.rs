@@ -6,6 +6,7 @@
 use super::Explained;
 use super::format::FormatConfig;
 pub use super::words::*;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use weir_dataplane::storm_control::StormControl;
 use weir_dataplane::switch::Filter;
@@ -40,6 +41,10 @@ pub struct Config {
     pub control_tc: Option<u8>,
     /// Link aggregation groups.
     pub lags: Vec<LagConfig>,
+    /// Names of `[[scheduler]]`, as indexed by queues.
+    pub schedulers: Vec<String>,
+    /// Names of `[[wred]]`, as indexed by queues.
+    pub wreds: Vec<String>,
     /// Port mirrors.
     pub mirrors: Vec<MirrorConfig>,
     /// PFC timing.
@@ -66,6 +71,8 @@ pub struct LagConfig {
     pub members: Vec<PortId>,
     /// What its hash looks at.
     pub hash: LagHash,
+    /// Down: all of its members are, whatever they say themselves.
+    pub admin: AdminStatus,
 }
 
 /// A port mirror.
@@ -121,6 +128,14 @@ impl Config {
     /// What a port does with LLDP.
     pub fn lldp_of(&self, port: &PortConfig) -> LldpMode {
         if self.lldp.enable { port.lldp } else { LldpMode::Off }
+    }
+
+    /// Whether a port is to carry frames: neither it nor the LAG it is in is switched off.
+    pub fn admin_of(&self, port: PortId) -> AdminStatus {
+        match self.lag_of(port).map(|lag| lag.admin) {
+            Some(AdminStatus::Down) => AdminStatus::Down,
+            _ => self.ports[port.index()].admin,
+        }
     }
 
     /// The LAG that a port is in.
@@ -279,6 +294,8 @@ pub struct PortConfig {
     pub pfc: PortPfc,
     /// Class maps.
     pub maps: Maps,
+    /// By the key of a map (`dscp_to_tc`) the table `[map.NAME]` that was laid over it last.
+    pub map_names: BTreeMap<&'static str, String>,
     /// Ingress limits by priority group.
     pub pgs: [PgConfig; PRIORITIES],
     /// Egress limits, scheduling and marking by queue.
@@ -369,8 +386,12 @@ pub struct QueueConfig {
     pub lossless: bool,
     /// Scheduling.
     pub scheduler: SchedulerConfig,
+    /// Index into [`Config::schedulers`]; `None`: nothing is bound to it.
+    pub scheduler_profile: Option<usize>,
     /// Marking, if any.
     pub wred: Option<WredConfig>,
+    /// Index into [`Config::wreds`].
+    pub wred_profile: Option<usize>,
 }
 
 /// Scheduling of one queue.

@@ -63,7 +63,12 @@ pub fn info() -> SwitchInfo {
         ports: vec![port("p0", 1), port("p\"1\\", 2)],
         loop_alarm: LoopAlarm::default(),
         fdb_capacity: 16384,
-        lags: vec![LagConfig { name: "po1".into(), members: vec![PortId(0), PortId(1)], hash: LagHash::L4 }],
+        lags: vec![LagConfig {
+            name: "po1".into(),
+            members: vec![PortId(0), PortId(1)],
+            hash: LagHash::L4,
+            admin: AdminStatus::Up,
+        }],
         mirrors: vec![
             MirrorConfig {
                 name: "probe".into(),

@@ -191,10 +191,10 @@ impl SwitchInfo {
         };
         let turns = |one: &Granted| turns_of(config.platform, beside(one.lcore), config.pfc.poll_gap);
         let turns: Vec<Turns> = granted.iter().map(turns).collect();
-        let port = |((port, device), turns): ((&PortConfig, Granted), Turns)| PortInfo {
+        let port = |(i, ((port, device), turns)): (usize, ((&PortConfig, Granted), Turns))| PortInfo {
             name: port.name.clone(),
             device: port.device.clone(),
-            admin: port.admin,
+            admin: config.admin_of(PortId(i as u16)),
             driver: device.driver,
             rate: port.rate.within(device.rate),
             lcore: device.lcore,
@@ -231,7 +231,7 @@ impl SwitchInfo {
             version: VERSION.to_owned(),
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
-            ports: config.ports.iter().zip(granted).zip(turns).map(port).collect(),
+            ports: config.ports.iter().zip(granted).zip(turns).enumerate().map(port).collect(),
             loop_alarm: config.fdb.loop_alarm,
             fdb_capacity: config.fdb.capacity,
             lags: config.lags.clone(),

@@ -17,7 +17,7 @@ use crate::types::{
     PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use crate::units::{BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use weir_dataplane::types::Mac;
@@ -282,6 +282,7 @@ fn plain(name: String, kind: DeviceKind, device: String) -> PortConfig {
         tx_descriptors: TX_DESCRIPTORS,
         pfc: PortPfc { enable: 0, mode: PfcMode::Auto, visible: None, rx: PfcRx::Enabled, tx: true },
         maps: Maps::default(),
+        map_names: BTreeMap::new(),
         pgs: [pg; 8],
         queues: [queue; 8],
         ingress_limit: None,

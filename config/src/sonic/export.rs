@@ -1,6 +1,9 @@
 //! From a checked configuration to tables.
 
-use super::{HEADERS, MAPS, Note, Outcome, STORM_TYPES};
+use super::{
+    AUTO, CABLES, EGRESS_LOSSLESS, EGRESS_LOSSY, HEADERS, INGRESS, MAPS, Note, Outcome, PRESET, STORM_TYPES,
+    UNBOUND, map_name,
+};
 use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
 use crate::vlan::LAST;
@@ -26,11 +29,6 @@ pub struct Export {
     /// What became of every part of the configuration.
     pub notes: Vec<Note>,
 }
-
-/// The two egress pools and the ingress pool SONiC knows by these names.
-const INGRESS: &str = "ingress_lossless_pool";
-const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
-const EGRESS_LOSSY: &str = "egress_lossy_pool";
 
 /// Writes `config` as SONiC's tables. [`super::import()`] of them makes a switch with the same parameters, but for what
 /// the notes name.
@@ -69,32 +67,30 @@ impl<T: Serialize> Serialize for Ordered<T> {
 }
 
 /// Distinct values in the order they were met, each with the name it gets.
-struct Distinct<T> {
-    all: Vec<(T, String)>,
+struct Distinct<'n, T> {
+    /// Value, what it is called here, what it is called there.
+    all: Vec<(T, &'n str, String)>,
     /// Names of others.
     taken: Vec<String>,
 }
 
-impl<T: PartialEq> Distinct<T> {
-    fn new() -> Self {
-        Self { all: Vec::new(), taken: Vec::new() }
+impl<'n, T: PartialEq> Distinct<'n, T> {
+    /// None of the names in `taken` is given, but to what is called so here.
+    fn beside(taken: &[String]) -> Self {
+        Self { all: Vec::new(), taken: taken.to_vec() }
     }
 
-    /// None of the names of `others` is given again.
-    fn beside<U>(others: &Distinct<U>) -> Self {
-        Self { all: Vec::new(), taken: others.all.iter().map(|(_, name)| name.clone()).collect() }
-    }
-
-    /// Name of the value; a new one is called `name`, or `name_1`, `name_2` where that is taken.
-    fn name(&mut self, value: T, name: &str) -> String {
-        if let Some((_, known)) = self.all.iter().find(|(v, _)| *v == value) {
+    /// Name of the value that is called `of` here: `name`, or `name_1`, `name_2` where that is another's.
+    fn name(&mut self, value: T, of: &'n str, name: &str) -> String {
+        if let Some((.., known)) = self.all.iter().find(|(v, known, _)| (v, *known) == (&value, of)) {
             return known.clone();
         }
         let numbered = |n: usize| if n == 0 { name.to_owned() } else { format!("{name}_{n}") };
-        let is_free =
-            |name: &String| !self.taken.contains(name) && self.all.iter().all(|(_, taken)| taken != name);
+        let is_free = |name: &String| {
+            (name == of || !self.taken.contains(name)) && self.all.iter().all(|(.., given)| given != name)
+        };
         let free = (0..).map(numbered).find(is_free).unwrap_or_default();
-        self.all.push((value, free.clone()));
+        self.all.push((value, of, free.clone()));
         free
     }
 }
@@ -109,6 +105,9 @@ fn pg_value(pg: &PgConfig) -> PgValue {
     }
 }
 
+/// That of [`UNBOUND`].
+const UNBOUND_VALUE: PgValue = (0, SharedLimit::Dynamic(0), 0, 0, 0, false);
+
 /// What makes one egress profile: reserved, limit unless lossless.
 type QueueValue = (u64, Option<SharedLimit>);
 
@@ -116,7 +115,7 @@ fn queue_value(queue: &QueueConfig) -> QueueValue {
     (queue.reserved, (!queue.lossless).then_some(queue.shared))
 }
 
-impl Exporter<'_> {
+impl<'c> Exporter<'c> {
     fn row(&mut self, table: &str, key: &str, fields: Value) {
         let tables = &mut self.tables.0;
         let known = tables.iter().position(|(name, _)| name == table);
@@ -182,7 +181,9 @@ impl Exporter<'_> {
                 "SONiC has lanes and alias: take them from port_config.ini of the platform",
             );
         }
-        self.row("CABLE_LENGTH", "AZURE", Value::Object(cables));
+        if !cables.is_empty() {
+            self.row("CABLE_LENGTH", CABLES, Value::Object(cables));
+        }
     }
 
     fn storm_control(&mut self) {
@@ -218,7 +219,13 @@ impl Exporter<'_> {
 
     fn maps(&mut self) {
         let config = self.config;
-        let mut distinct: Vec<Distinct<Vec<u8>>> = MAPS.iter().map(|_| Distinct::new()).collect();
+        let of = |port: &'c PortConfig, key: &str| {
+            let of = port.map_names.get(key).map_or("", String::as_str);
+            of.strip_prefix(&map_name(key, "")).unwrap_or(of)
+        };
+        let named = |key: &str| config.ports.iter().map(|port| of(port, key).to_owned()).collect::<Vec<_>>();
+        let distinct = MAPS.iter().map(|(_, _, key, ..)| Distinct::beside(&named(key)));
+        let mut distinct: Vec<Distinct<'_, Vec<u8>>> = distinct.collect();
         for port in &config.ports {
             let maps = &port.maps;
             let values: [&[u8]; 6] = [
@@ -237,7 +244,9 @@ impl Exporter<'_> {
                     _ => true,
                 };
                 if trusted {
-                    fields.insert(field.into(), json!(distinct[kind].name(values[kind].to_vec(), "AZURE")));
+                    let of = of(port, key);
+                    let name = if of.is_empty() { "AZURE" } else { of };
+                    fields.insert(field.into(), json!(distinct[kind].name(values[kind].to_vec(), of, name)));
                 }
             }
             let enable = priorities(port.pfc.enable);
@@ -266,7 +275,7 @@ impl Exporter<'_> {
         }
         for (kind, distinct) in distinct.into_iter().enumerate() {
             let table = MAPS[kind].0;
-            for (map, name) in distinct.all {
+            for (map, _, name) in distinct.all {
                 let entries = map.iter().enumerate().map(|(from, to)| (from.to_string(), text(*to)));
                 self.row(table, &name, Value::Object(entries.collect()));
                 self.note(Mapped, MAPS[kind].2, &name, table);
@@ -293,6 +302,7 @@ impl Exporter<'_> {
             EGRESS_LOSSLESS,
             json!({ "type": "egress", "mode": "static", "size": text(buffer.size) }),
         );
+        self.note(Mapped, "buffer.size", "", format!("BUFFER_POOL|{EGRESS_LOSSLESS}: all of it"));
         let lossy = json!({ "type": "egress", "mode": "dynamic", "size": text(buffer.egress_lossy_pool) });
         self.row("BUFFER_POOL", EGRESS_LOSSY, lossy);
         self.note(Mapped, "buffer.egress_lossy_pool", "", format!("BUFFER_POOL|{EGRESS_LOSSY}"));
@@ -310,24 +320,31 @@ impl Exporter<'_> {
         if buffer.cell_bytes > 1 {
             self.note(Ignored, "buffer.cell_bytes", "", "the chip has its own cells");
         }
-        let mut groups = Distinct::new();
+        let mut groups = Distinct::beside(&buffer.profiles);
         for port in &config.ports {
-            let name = |pg: &PgConfig| groups.name(pg_value(pg), &pg_name(config, port, pg));
-            let names: Vec<String> = port.pgs.iter().map(name).collect();
+            let name = |pg: &PgConfig| {
+                let of = buffer.profiles[pg.profile].as_str();
+                let bound = !(of == UNBOUND && pg_value(pg) == UNBOUND_VALUE);
+                bound.then(|| groups.name(pg_value(pg), of, &pg_name(config, port, pg)))
+            };
+            let names: Vec<Option<String>> = port.pgs.iter().map(name).collect();
             self.bind("BUFFER_PG", port, &names);
             if port.ingress_limit.is_some() || port.egress_limit.is_some() {
                 let why = "limits per port are profiles of the chip: BUFFER_PORT_INGRESS_PROFILE_LIST";
                 self.note(Ignored, "buffer.port", &port.name, why);
             }
         }
-        let mut queues = Distinct::beside(&groups);
+        let given = groups.all.iter().map(|(.., name)| name);
+        let mut queues = Distinct::beside(&buffer.profiles.iter().chain(given).cloned().collect::<Vec<_>>());
         for port in &config.ports {
-            let name =
-                |queue: &QueueConfig| queues.name(queue_value(queue), &sonic_name(config, queue.profile));
-            let names: Vec<String> = port.queues.iter().map(name).collect();
+            let name = |queue: &QueueConfig| {
+                let of = buffer.profiles[queue.profile].as_str();
+                Some(queues.name(queue_value(queue), of, &sonic_name(of)))
+            };
+            let names: Vec<Option<String>> = port.queues.iter().map(name).collect();
             self.bind("BUFFER_QUEUE", port, &names);
         }
-        for ((reserved, limit, xon, xon_offset, xoff, lossless), name) in groups.all {
+        for ((reserved, limit, xon, xon_offset, xoff, lossless), _, name) in groups.all {
             let mut fields = threshold(limit);
             fields["pool"] = json!(INGRESS);
             fields["size"] = text(if buffer.headroom_pooled { reserved } else { reserved + xoff });
@@ -339,7 +356,7 @@ impl Exporter<'_> {
             self.row("BUFFER_PROFILE", &name, fields);
             self.note(Mapped, "buffer.profile", &name, "BUFFER_PROFILE");
         }
-        for ((reserved, limit), name) in queues.all {
+        for ((reserved, limit), _, name) in queues.all {
             // In a static pool a threshold of all of it is none.
             let mut fields = threshold(limit.unwrap_or(SharedLimit::Static(buffer.size)));
             fields["pool"] = json!(if limit.is_some() { EGRESS_LOSSY } else { EGRESS_LOSSLESS });
@@ -349,27 +366,32 @@ impl Exporter<'_> {
         }
     }
 
-    /// Runs of groups or queues with one profile.
-    fn bind(&mut self, table: &str, port: &PortConfig, names: &[String]) {
+    /// Runs of groups or queues with one profile, if they have one.
+    fn bind(&mut self, table: &str, port: &PortConfig, names: &[Option<String>]) {
         for run in runs(names) {
-            let key = format!("{}|{}", port.name, ranges(&run));
-            self.row(table, &key, json!({ "profile": names[usize::from(run[0])] }));
+            if let Some(profile) = &names[usize::from(run[0])] {
+                self.row(table, &format!("{}|{}", port.name, ranges(&run)), json!({ "profile": profile }));
+            }
         }
         self.note(Mapped, if table == "BUFFER_PG" { "buffer.pg" } else { "buffer.queue" }, &port.name, table);
     }
 
     fn queues(&mut self) {
         let config = self.config;
-        let (mut schedulers, mut wreds) = (Distinct::new(), Distinct::new());
+        let (mut schedulers, mut wreds) =
+            (Distinct::beside(&config.schedulers), Distinct::beside(&config.wreds));
         for port in &config.ports {
             let bound: Vec<(String, Option<String>)> = port
                 .queues
                 .iter()
                 .map(|queue| {
-                    let scheduler = schedulers.name(plain(queue.scheduler), "scheduler");
-                    let wred = queue.wred.filter(|w| w.ecn == EcnMode::Ecn || w.wred_drop);
-                    let name = if queue.lossless { "AZURE_LOSSLESS" } else { "AZURE_LOSSY" };
-                    (scheduler, wred.map(|wred| wreds.name(wred, name)))
+                    let of = queue.scheduler_profile.map_or("", |i| config.schedulers[i].as_str());
+                    let name = if of.is_empty() { "scheduler" } else { of };
+                    let scheduler = schedulers.name(plain(queue.scheduler), of, name);
+                    // AFH traffic classes cannot be marked there.
+                    let wred = queue.wred.filter(|w| w.ecn != EcnMode::Tc || w.wred_drop);
+                    let of = queue.wred_profile.map_or("", |i| config.wreds[i].as_str());
+                    (scheduler, wred.map(|wred| wreds.name(wred, of, of)))
                 })
                 .collect();
             for run in runs(&bound) {
@@ -385,7 +407,7 @@ impl Exporter<'_> {
                 self.note(Ignored, "wred.ecn", &port.name, "SONiC marks no AFH traffic class");
             }
         }
-        for (scheduler, name) in schedulers.all {
+        for (scheduler, _, name) in schedulers.all {
             let mut fields = json!({ "type": scheduler.kind.word() });
             match scheduler.kind {
                 SchedulerType::Strict => {}
@@ -411,12 +433,16 @@ impl Exporter<'_> {
             self.row("SCHEDULER", &name, fields);
             self.note(Mapped, "scheduler", &name, "SCHEDULER");
         }
-        for (wred, name) in wreds.all {
-            self.wred(&wred, &name);
+        for (wred, of, name) in wreds.all {
+            let mut queues = config.ports.iter().flat_map(|port| &port.queues);
+            let uses = |queue: &QueueConfig| {
+                queue.wred == Some(wred) && queue.wred_profile.is_some_and(|i| config.wreds[i] == of)
+            };
+            self.wred(&wred, queues.any(|queue| queue.lossless && uses(queue)), &name);
         }
     }
 
-    fn wred(&mut self, wred: &WredConfig, name: &str) {
+    fn wred(&mut self, wred: &WredConfig, lossless: bool, name: &str) {
         let percent = wred.pmax.div_ceil(10_000);
         if !wred.pmax.is_multiple_of(10_000) {
             self.note(Approximated, "wred.pmax", name, "SONiC counts whole percent: rounded up");
@@ -424,12 +450,17 @@ impl Exporter<'_> {
         if wred.mark == MarkPoint::Enqueue {
             self.note(Ignored, "wred.mark", name, "where a chip marks is not set in SONiC");
         }
+        // There the profile of a lossless queue has both: chips that do not enable it mark nothing.
+        let marks_lossless = lossless && wred.ecn == EcnMode::Ecn;
+        if marks_lossless {
+            let why = "WRED_PROFILE wred_green_enable is true, as beside ecn_all on every lossless queue there: a chip may \
+                       drop what it cannot mark";
+            self.note(Approximated, "wred.wred_drop", name, why);
+        }
         let mut fields = Map::new();
         for colour in ["green", "yellow", "red"] {
-            fields.insert(
-                format!("wred_{colour}_enable"),
-                json!(if wred.wred_drop { "true" } else { "false" }),
-            );
+            let enable = if wred.wred_drop || marks_lossless { "true" } else { "false" };
+            fields.insert(format!("wred_{colour}_enable"), json!(enable));
             fields.insert(format!("{colour}_min_threshold"), text(wred.kmin));
             fields.insert(format!("{colour}_max_threshold"), text(wred.kmax));
             fields.insert(format!("{colour}_drop_probability"), text(percent));
@@ -512,7 +543,7 @@ impl Exporter<'_> {
     fn lags(&mut self) {
         let config = self.config;
         for lag in &config.lags {
-            self.row("PORTCHANNEL", &lag.name, json!({ "admin_status": "up", "static": "true" }));
+            self.row("PORTCHANNEL", &lag.name, json!({ "admin_status": lag.admin.word(), "static": "true" }));
             for port in &lag.members {
                 let key = format!("{}|{}", lag.name, config.ports[port.index()].name);
                 self.row("PORTCHANNEL_MEMBER", &key, json!({}));
@@ -533,6 +564,14 @@ impl Exporter<'_> {
         let some = ports.iter().flatten().filter(|(all, _)| !all).flat_map(|(_, vlans)| vlans.members.iter());
         let natives = ports.iter().flatten().filter_map(|(_, vlans)| vlans.native);
         let used: BTreeSet<u16> = some.chain(natives).collect();
+        if used.is_empty() && ports.iter().flatten().any(|(all, _)| !all) {
+            let (name, why) = (
+                format!("Vlan{LAST}"),
+                "a VLAN without members: a port of weir that is in none reaches nobody",
+            );
+            self.row("VLAN", &name, json!({ "vlanid": text(LAST) }));
+            self.note(Approximated, "port.vlan", &name, format!("VLAN: {why}"));
+        }
         for vid in &used {
             self.row("VLAN", &format!("Vlan{vid}"), json!({ "vlanid": text(vid) }));
         }
@@ -641,19 +680,23 @@ impl Exporter<'_> {
     }
 }
 
-/// SONiC's name for a lossless profile, by speed and cable; else that of weir's profile.
+/// SONiC's name for a lossless profile, by speed and cable, where its headroom is that of the port; else that of
+/// weir's profile.
 fn pg_name(config: &Config, port: &PortConfig, pg: &PgConfig) -> String {
-    match (pg.lossless, port.rate.bps(), port.cable_mm) {
+    let of = config.buffer.profiles[pg.profile].as_str();
+    let all = config.ports.iter().flat_map(|port| &port.pgs).filter(|other| other.profile == pg.profile);
+    let computed = [AUTO, PRESET].contains(&of) || all.map(pg_value).any(|value| value != pg_value(pg));
+    match (pg.lossless && computed, port.rate.bps(), port.cable_mm) {
         (true, Some(rate), Some(mm)) => {
             format!("pg_lossless_{}_{}m_profile", rate.div_ceil(1_000_000), mm.div_ceil(1000))
         }
-        _ => sonic_name(config, pg.profile),
+        _ => sonic_name(of),
     }
 }
 
 /// The name of a profile: those of weir that nobody wrote are called as SONiC calls its own.
-fn sonic_name(config: &Config, profile: usize) -> String {
-    config.buffer.profiles[profile].replace("_default", "_profile")
+fn sonic_name(profile: &str) -> String {
+    profile.replace("_default", "_profile")
 }
 
 /// Without what has no effect: the weight of a strict queue, the level of a weighted one.

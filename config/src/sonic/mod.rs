@@ -42,6 +42,25 @@ const STORM_TYPES: [(&str, FloodKind); 3] = [
     ("unknown-multicast", FloodKind::Multicast),
 ];
 
+/// The pools SONiC knows by these names.
+const INGRESS: &str = "ingress_lossless_pool";
+const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
+const EGRESS_LOSSY: &str = "egress_lossy_pool";
+/// The row of `CABLE_LENGTH`.
+const CABLES: &str = "AZURE";
+/// The profile of a group that no row binds: it guarantees nothing.
+const UNBOUND: &str = "unbound";
+/// The profile of a lossless group whose headroom nothing says.
+const AUTO: &str = "pg_lossless_auto";
+
+/// What the presets call the profile of lossless groups.
+const PRESET: &str = "lossless";
+
+/// What the map of a kind is called here that SONiC calls `name` in the table of that kind.
+fn map_name(key: &str, name: &str) -> String {
+    format!("{key}-{name}")
+}
+
 /// Where an input leads that a map does not list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {

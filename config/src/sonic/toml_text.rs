@@ -46,6 +46,12 @@ pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
+/// A key, in quotes where it needs them.
+pub(super) fn key(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
+}
+
 /// `["a", "b"]`
 pub(super) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let all: Vec<_> = texts.into_iter().map(quoted).collect();

@@ -448,6 +448,12 @@ fn cases() -> Vec<Case> {
         Case { table: "", key: "lag", shown: Shown::Differs(BASE.to_owned(), lags.clone()) },
         by("[[lag]]", "name", "config/tests/configuration/lag.rs", "lags_have_names_members_and_a_hash"),
         lag("members", "[\"a\", \"b\"]", "[\"a\", \"c\"]"),
+        by(
+            "[[lag]]",
+            "admin",
+            "config/tests/configuration/lag.rs",
+            "a_lag_that_is_off_has_no_member_that_is_on",
+        ),
         lag("hash", "\"l4\"", "\"l2\""),
     ]);
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];

@@ -1,7 +1,7 @@
 //! `[[lag]]`: what is read, and what is refused.
 
 use weir_config::runtime::{Device, switch_params};
-use weir_config::{Config, LagHash, Severity, load};
+use weir_config::{AdminStatus, Config, LagHash, Severity, load};
 use weir_dataplane::parse::HashFields;
 use weir_dataplane::types::PortId;
 
@@ -34,6 +34,22 @@ fn lags_have_names_members_and_a_hash() {
     assert_eq!(params.stations[0].1, PortId(1));
     assert_eq!([0, 1, 2, 3].map(|port| config.fdb_port(PortId(port)).0), [0, 1, 1, 3]);
     assert!(read(&text("")).lags.is_empty());
+}
+
+#[test]
+fn a_lag_that_is_off_has_no_member_that_is_on() {
+    let config = read(&text(
+        "[[lag]]\nname = \"po1\"\nmembers = [\"p2\", \"p1\"]\nadmin = \"down\"\n[[lag]]\nname = \"po2\"\nmembers = \"p3\"\nadmin = \"up\"\n",
+    ));
+    let down = switch_params(&config, &[Device::default(); 4], 1)
+        .unwrap()
+        .ports
+        .iter()
+        .map(|port| port.admin_down)
+        .collect::<Vec<_>>();
+    assert_eq!(down, [false, true, true, false]);
+    // What the members say themselves is not lost.
+    assert!(config.ports.iter().all(|port| port.admin == AdminStatus::Up));
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub const TOMAHAWK_LOOKUP: &str = "# speed cable size xon xoff threshold xon_off
     40000 300m 1248 2288 108160 0 2288\n 100000 5m 1248 2288 165568 0 2288\n 100000 300m 1248 2288 268736 0 2288\n";
 
 /// Mellanox SN2700, Spectrum: two ingress pools, headroom of each group.
-fn spectrum() -> String {
+pub fn spectrum() -> String {
     let pool =
         |size: u64, way: &str| format!("\"size\": \"{size}\", \"type\": \"{way}\", \"mode\": \"dynamic\"");
     let pools = [
@@ -355,7 +355,13 @@ fn spectrum_has_a_headroom_for_each_group() {
     assert_eq!(b.size, b.shared + b.headroom + 64 * 19_456);
     assert!(has(&import, Outcome::Approximated, "BUFFER_POOL", "ingress_lossy_pool", "size"));
     assert!(has(&import, Outcome::Ignored, "BUFFER_QUEUE", "Ethernet0|8-15", ""));
-    assert!(has(&import, Outcome::Approximated, "BUFFER_PROFILE", "pg_lossless_100000_300m_profile", "xon"));
+    assert!(has(
+        &import,
+        Outcome::Approximated,
+        "BUFFER_PROFILE",
+        "pg_lossless_100000_300m_profile",
+        "xon_offset"
+    ));
 
     // With headrooms for this switch and not for that chip.
     let options =

@@ -2,6 +2,7 @@
 
 use weir_config::sonic::{Import, Options, export, import, report};
 use weir_config::{AdminStatus, Config, load, show_vids};
+use weir_dataplane::types::PortId;
 
 const PORTS: &str = r#""PORT": {
     "Ethernet0": { "speed": "100000", "admin_status": "up" }, "Ethernet4": { "speed": "100000", "admin_status": "up" },
@@ -60,8 +61,8 @@ fn members_of_vlans_are_access_ports_and_trunks_and_come_back() {
             ("Ethernet8", None, "20".to_owned()),
             lag("Ethernet12"),
             lag("Ethernet16"),
-            // The last VLAN that nobody has.
-            ("Ethernet20", Some(4093), "4093".to_owned()),
+            // In none.
+            ("Ethernet20", None, String::new()),
         ]
     );
     let stations: Vec<_> =
@@ -117,16 +118,19 @@ fn members_in_the_row_of_a_vlan_count_and_ports_of_none_stay_apart() {
             one("Ethernet0", 10, "10"),
             one("Ethernet4", 10, "10,20"),
             one("Ethernet8", 20, "20"),
-            one("Ethernet12", 4094, "4094"),
-            one("Ethernet16", 4093, "4093"),
+            ("Ethernet12", None, String::new()),
+            ("Ethernet16", None, String::new()),
             ("Ethernet20", Some(10), "10,20".to_owned()),
         ]
     );
     told(&import, &["Vlan20|PortChannel1 tagging_mode: port.vlan"]);
     let (_, alone) = made(r#""VLAN": { "Vlan10": {} }"#);
-    let natives: Vec<_> =
-        alone.ports.iter().map(|port| port.vlans.as_ref().unwrap().native.unwrap()).collect();
-    assert_eq!(natives, [4094, 4093, 4092, 4091, 4090, 4089]);
+    assert!(vlans(&alone).iter().all(|(_, native, all)| native.is_none() && all.is_empty()));
+    let exported = export(&alone);
+    assert!(!exported.json.contains("VLAN_MEMBER"), "{}", exported.json);
+    let options = Options { buffer: Some(32 << 20), ..Options::default() };
+    let back = load("t.toml", &import_of(&exported.json, &options).toml).unwrap().config;
+    assert_eq!(vlans(&back), vlans(&alone));
 }
 
 #[test]
@@ -147,8 +151,9 @@ fn ports_that_are_down_are_switched_off() {
         "PORTCHANNEL_MEMBER": { "PortChannel1|Ethernet12": {}, "PortChannel1|Ethernet24": {}, "PortChannel2|Ethernet4": {} }"#,
     );
     let down = |config: &Config| -> Vec<String> {
-        let down = config.ports.iter().filter(|port| port.admin == AdminStatus::Down);
-        down.map(|port| port.name.clone()).collect()
+        let ports = (0..config.ports.len() as u16).map(PortId);
+        let down = ports.filter(|port| config.admin_of(*port) == AdminStatus::Down);
+        down.map(|port| config.ports[port.index()].name.clone()).collect()
     };
     assert_eq!((config.ports.len(), down(&config)), (6, vec!["Ethernet12".to_owned()]));
     let of_lags = config.lags.iter().map(|lag| {
@@ -160,7 +165,7 @@ fn ports_that_are_down_are_switched_off() {
     told(
         &import,
         &[
-            "PORT|Ethernet12 admin_status: port.admin: that of its PORTCHANNEL",
+            "PORTCHANNEL|PortChannel1 admin_status: lag.admin",
             "PORTCHANNEL_MEMBER|PortChannel1|Ethernet24: there is no such port in PORT",
             "PORTCHANNEL|PortChannel2 members: lag.members without Ethernet24: there is no such port",
             "CABLE_LENGTH|AZURE Ethernet24: there is no such port",
@@ -169,7 +174,8 @@ fn ports_that_are_down_are_switched_off() {
     let back = export(&config);
     let tables: serde_json::Value = serde_json::from_str(&back.json).unwrap();
     let status = |port: &str| tables["PORT"][port]["admin_status"].clone();
-    assert_eq!([status("Ethernet0"), status("Ethernet12")], ["up", "down"]);
+    assert_eq!([status("Ethernet0"), status("Ethernet12")], ["up", "up"]);
+    assert_eq!(tables["PORTCHANNEL"]["PortChannel1"]["admin_status"], "down");
     let all = PORTS
         .replace("\"speed\": \"100000\"", "\"speed\": \"100000\", \"admin_status\": \"DOWN\"")
         .replace(", \"admin_status\": \"up\"", "");

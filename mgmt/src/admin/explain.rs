@@ -334,7 +334,7 @@ fn pause(d: &ExplainedFrame) -> String {
 mod tests {
     use super::*;
     use crate::server::tests_in_force as in_force;
-    use weir_config::LagHash;
+    use weir_config::{AdminStatus, LagHash};
     use weir_dataplane::mmu::Held;
 
     fn question(text: &str) -> Question {
@@ -408,7 +408,12 @@ mod tests {
         let short = text(&ask(&Occupancy::default(), "port=p0&len=13"));
         assert!(short.contains("DROPPED: parse.too_short"), "{short}");
         let mut config = f.config.clone();
-        config.lags = vec![LagConfig { name: "po1".into(), members: vec![PortId(1)], hash: LagHash::L4 }];
+        config.lags = vec![LagConfig {
+            name: "po1".into(),
+            members: vec![PortId(1)],
+            hash: LagHash::L4,
+            admin: AdminStatus::Up,
+        }];
         let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();
         assert_eq!((of_lag.to.as_deref(), of_lag.lag.as_deref()), (Some("p1"), Some("po1")));
         assert!(text(&of_lag).contains("lag         p1 is of po1:"), "{}", text(&of_lag));

@@ -156,7 +156,7 @@ impl Links {
         let in_force = office.shown.get();
         for (i, watched) in self.ports.iter_mut().enumerate() {
             let id = PortId(i as u16);
-            watched.follow_admin(id, in_force.config.ports[i].admin, devices, office);
+            watched.follow_admin(id, in_force.config.admin_of(id), devices, office);
             let leaves = devices.ask(i, |port| port.is_removed() || watched.has_another(port));
             match watched.device {
                 Device::Gone => watched.look_for_another(id, devices, &self.opening, office),

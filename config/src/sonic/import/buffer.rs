@@ -1,6 +1,8 @@
 //! Pools, profiles and what binds them.
 
-use super::{AUTO, EGRESS, Importer, Limit, MOST, Pool, Port, Profile, UNBOUND};
+use super::{
+    AUTO, EGRESS, EGRESS_LOSSLESS, EGRESS_LOSSY, INGRESS, Importer, Limit, MOST, Pool, Port, Profile, UNBOUND,
+};
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::{Row, shown};
 use crate::sonic::lookup::PgLookup;
@@ -11,17 +13,43 @@ impl Importer<'_> {
     pub(super) fn read_pools(&mut self) {
         let rows = self.db.take("BUFFER_POOL");
         let is_ingress = |row: &Row| !matches!(row.text("type"), Some("egress"));
-        let several = rows.iter().filter(|row| is_ingress(row) && row.field("size").is_some()).count() > 1;
+        let is_lossless = |row: &Row| row.key.contains("lossless");
+        let sized = |of: &dyn Fn(&Row) -> bool| {
+            rows.iter().filter(|row| of(row) && row.field("size").is_some()).count() > 1
+        };
+        let several = sized(&is_ingress);
+        let several_lossy = sized(&|row| !is_ingress(row) && !is_lossless(row));
         for mut row in rows {
             let ingress = self
                 .db
                 .word(&row, "type", &[("ingress", true), ("egress", false), ("both", true)])
                 .unwrap_or(true);
-            row.note(&["type"], Mapped, "direction of its profiles");
-            row.note(&["mode"], Mapped, "its profiles say dynamic_th or static_th");
+            match row.text("type") {
+                Some("both") => row.note(&["type"], Approximated, "direction of its profiles: ingress"),
+                _ => row.note(&["type"], Mapped, "direction of its profiles"),
+            }
+            self.note_missing(&row, "type", "none: ingress");
+            self.note_missing(&row, "mode", "none: its profiles say dynamic_th or static_th");
+            let lossless = is_lossless(&row);
+            let (exported, mode) = match (ingress, lossless) {
+                (true, _) => (INGRESS, "dynamic"),
+                (false, true) => (EGRESS_LOSSLESS, "static"),
+                (false, false) => (EGRESS_LOSSY, "dynamic"),
+            };
+            match row.text("mode") == Some(mode) {
+                true => row.note(&["mode"], Mapped, "its profiles say dynamic_th or static_th"),
+                false => {
+                    let why = format!("its profiles say dynamic_th or static_th; an export has {mode}");
+                    row.note(&["mode"], Approximated, why);
+                }
+            }
+            self.note_missing(&row, "size", "none: an export has what it comes to here");
+            if row.key != exported {
+                let why = format!("pools have no names here: an export calls it {exported}");
+                self.db.whole(&row, Approximated, why);
+            }
             let size = self.db.number(&row, "size", 0..=MOST);
             let xoff = self.db.number(&row, "xoff", 0..=MOST).unwrap_or(0);
-            let lossless = row.key.contains("lossless");
             match (ingress, lossless) {
                 _ if size.is_none() => {}
                 (true, _) if self.options.buffer.is_some() => {
@@ -37,6 +65,17 @@ impl Importer<'_> {
                         "a lossless queue has no limit here: what is lossless is held back where it comes in";
                     row.note(&["size"], Ignored, why);
                 }
+                (false, false) if several_lossy => {
+                    let why = "buffer.egress_lossy_pool: weir has one, of the sum of these";
+                    row.note(&["size"], Approximated, why);
+                }
+                (false, false) if size == Some(0) => {
+                    row.note(
+                        &["size"],
+                        Approximated,
+                        "0: buffer.egress_lossy_pool of weir, all of the buffer",
+                    );
+                }
                 (false, false) => row.note(&["size"], Mapped, "buffer.egress_lossy_pool"),
             }
             if ingress && xoff > 0 {
@@ -44,6 +83,9 @@ impl Importer<'_> {
                 if self.options.auto_headroom {
                     let why = "it shares out the chip's headrooms; weir's stand in full: set over_subscribe_ratio if you share them";
                     row.note(&["xoff"], Ignored, why);
+                } else if several {
+                    let why = "buffer.headroom_pool: weir has one, of the sum of these";
+                    row.note(&["xoff"], Approximated, why);
                 } else {
                     row.note(&["xoff"], Mapped, "buffer.headroom_pool");
                 }
@@ -83,18 +125,17 @@ impl Importer<'_> {
         for mut row in self.db.take("DEFAULT_LOSSLESS_BUFFER_PARAMETER") {
             if let Some(n) = self.db.number(&row, "default_dynamic_th", -8..=7) {
                 self.default_th = n;
-                row.note(
-                    &["default_dynamic_th"],
-                    Mapped,
-                    "dynamic_th of lossless profiles that nothing says more of",
-                );
+                let why = "dynamic_th of lossless profiles that nothing says more of: an export has it there";
+                row.note(&["default_dynamic_th"], Approximated, why);
             }
             if let Some(n) = self.db.number(&row, "over_subscribe_ratio", 0..=64) {
                 if self.headroom_pool.is_some() {
                     row.note(&["over_subscribe_ratio"], Ignored, "the pool's xoff sizes the headroom pool");
                 } else {
                     self.ratio = Some(n).filter(|n| *n > 0);
-                    row.note(&["over_subscribe_ratio"], Mapped, "buffer.over_subscribe_ratio");
+                    let why =
+                        "buffer.over_subscribe_ratio: an export has the xoff of the pool that it comes to";
+                    row.note(&["over_subscribe_ratio"], Approximated, why);
                 }
             }
             self.db.done(&row, "weir computes headrooms with a sum of its own (weir headroom)");
@@ -122,12 +163,18 @@ impl Importer<'_> {
                 self.db.error(at, "sonic.pool", message, help);
                 continue;
             };
-            row.note(&["pool"], Mapped, "direction of the profile");
+            match [INGRESS, EGRESS_LOSSLESS, EGRESS_LOSSY].contains(&pool.as_str()) {
+                true => row.note(&["pool"], Mapped, "direction of the profile"),
+                false => {
+                    row.note(&["pool"], Approximated, "direction of the profile: pools have no names here")
+                }
+            }
             let size = self.db.number(&row, "size", 0..=MOST).unwrap_or(0) as u64;
             let xoff = self.db.number(&row, "xoff", 0..=MOST).unwrap_or(0) as u64;
             let dynamic = row.text("headroom_type").is_some_and(|kind| kind == "dynamic");
             let lossless = if ingress { xoff > 0 || dynamic } else { of_lossless };
             let own = ingress && xoff > 0 && !self.pooled();
+            self.note_missing(&row, "size", "none: 0");
             let reserved = if own { size.saturating_sub(xoff) } else { size };
             match own {
                 true if size < xoff => {
@@ -150,6 +197,13 @@ impl Importer<'_> {
                 );
             }
             let limit = moving.or(fixed);
+            if limit.is_none() {
+                let why = match !ingress && lossless {
+                    true => "none, and none is needed: an export has static_th, all of the buffer",
+                    false => "no threshold: dynamic_th = 0",
+                };
+                self.note_field("BUFFER_PROFILE", row.key.clone(), "dynamic_th, static_th", why);
+            }
             if !ingress && lossless {
                 let why =
                     "a lossless queue has no limit here: what is lossless is held back where it comes in";
@@ -161,24 +215,32 @@ impl Importer<'_> {
             let xon = self.db.number(&row, "xon", 0..=MOST).unwrap_or(0) as u64;
             let xon_offset = self.db.number(&row, "xon_offset", 0..=MOST).map(|n| n as u64);
             if ingress && lossless {
+                let auto = "buffer.profile.xoff = \"auto\": for this switch";
+                row.note(
+                    &["headroom_type"],
+                    Approximated,
+                    if computed { auto } else { "its xoff is written down" },
+                );
                 match computed {
-                    true => row.note(
-                        &["xoff", "headroom_type"],
-                        Approximated,
-                        "buffer.profile.xoff = \"auto\": for this switch",
-                    ),
-                    false => row.note(&["xoff", "headroom_type"], Mapped, "buffer.profile.xoff"),
+                    true => {
+                        row.note(&["xoff"], Approximated, auto);
+                        self.note_missing(&row, "xoff", auto);
+                        row.note(
+                            &["size"],
+                            Approximated,
+                            "buffer.profile.reserved: without xoff, which is \"auto\"",
+                        );
+                    }
+                    false => row.note(&["xoff"], Mapped, "buffer.profile.xoff"),
                 }
                 row.note(&["xon", "xon_offset"], Mapped, "buffer.profile, the same key");
-                if xon_offset.is_none() && !computed {
-                    let why = "no xon_offset: two frames of the port's mtu here";
-                    row.note(&["xon"], Approximated, format!("buffer.profile.xon; {why}"));
-                }
+                self.note_missing(&row, "xon", "none: 0");
+                self.note_missing(&row, "xon_offset", "none: two frames of the port's mtu");
             }
             if row.text("packet_discard_action") == Some("drop") {
                 row.note(&["packet_discard_action"], Mapped, "what is refused is dropped");
             }
-            let name = self.fresh(&row);
+            let name = self.fresh(&row, self.profiles.len());
             self.names.insert(("BUFFER_PROFILE", row.key.clone()), self.profiles.len());
             self.profiles.push(Profile {
                 name,
@@ -243,12 +305,13 @@ impl Importer<'_> {
         let line = line.filter(|_| !self.options.auto_headroom);
         let name =
             line.map_or(AUTO.into(), |line| format!("pg_lossless_{}_{}m_profile", line.speed, line.cable));
-        if let Some(i) = self.profiles.iter().position(|profile| profile.name == name) {
+        let known = self.profiles.iter().position(|profile| profile.name == name);
+        if let (Some(i), Some(_)) = (known, line) {
             return i;
         }
         let pooled = self.pooled();
         let reserved = |line: PgLookup| if pooled { line.size } else { line.size.saturating_sub(line.xoff) };
-        self.profiles.push(Profile {
+        self.own_profile(Profile {
             name,
             ingress: true,
             lossless: true,
@@ -257,8 +320,7 @@ impl Importer<'_> {
             xon: line.map_or(0, |line| line.xon),
             xon_offset: line.and_then(|line| line.xon_offset),
             xoff: line.map(|line| line.xoff),
-        });
-        self.profiles.len() - 1
+        })
     }
 
     /// What pauses has headroom, what has headroom has queues that do not drop, and what nothing is said of has nothing.
@@ -271,7 +333,7 @@ impl Importer<'_> {
             }
             for pg in 0..PRIORITIES {
                 if self.ports[port].pgs[pg].is_none() {
-                    self.ports[port].pgs[pg] = Some(self.own_profile(UNBOUND, true));
+                    self.ports[port].pgs[pg] = Some(self.unreserved(UNBOUND, true));
                 }
             }
         }
@@ -282,7 +344,7 @@ impl Importer<'_> {
                 let tcs = (0..PRIORITIES).filter(|tc| fed >> tc & 1 == 1);
                 let reached = tcs.filter(|tc| self.leads(port, "tc_to_queue", *tc) == queue).count() > 0;
                 if reached && bound != Some(true) {
-                    self.ports[port].queues[queue] = Some(self.own_profile(EGRESS, false));
+                    self.ports[port].queues[queue] = Some(self.unreserved(EGRESS, false));
                     let why = "it carries a lossless class and has no lossless profile: made lossless";
                     self.note_made(
                         Approximated,
@@ -346,21 +408,30 @@ impl Importer<'_> {
     }
 
     /// The profile of that name that weir makes, which guarantees nothing.
-    fn own_profile(&mut self, name: &str, ingress: bool) -> usize {
-        let found = self.profiles.iter().position(|profile| profile.name == name);
-        found.unwrap_or_else(|| {
-            let limit = ingress.then_some(Limit::Dynamic(0));
-            self.profiles.push(Profile {
-                name: name.into(),
-                ingress,
-                lossless: !ingress,
-                reserved: 0,
-                limit,
-                xon: 0,
-                xon_offset: None,
-                xoff: Some(0),
-            });
-            self.profiles.len() - 1
+    fn unreserved(&mut self, name: &str, ingress: bool) -> usize {
+        self.own_profile(Profile {
+            name: name.into(),
+            ingress,
+            lossless: !ingress,
+            reserved: 0,
+            limit: ingress.then_some(Limit::Dynamic(0)),
+            xon: 0,
+            xon_offset: None,
+            xoff: Some(0),
         })
+    }
+
+    /// A profile that no row is of. Where a row has its name and says something else it gets another.
+    fn own_profile(&mut self, mut profile: Profile) -> usize {
+        let name = profile.name.clone();
+        for n in 1.. {
+            match self.profiles.iter().position(|known| known.name == profile.name) {
+                Some(i) if self.profiles[i] == profile => return i,
+                Some(_) => profile.name = format!("{name}_{n}"),
+                None => break,
+            }
+        }
+        self.profiles.push(profile);
+        self.profiles.len() - 1
     }
 }

@@ -1,8 +1,7 @@
 //! `PORTCHANNEL` and `PORTCHANNEL_MEMBER`.
 
-use super::ports::NO_PORT;
+use super::ports::{NO_PORT, is_down};
 use super::{Importer, Lag};
-use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
 use weir_dataplane::lag::MAX_MEMBERS;
@@ -45,11 +44,9 @@ impl Importer<'_> {
                 self.db.whole(&row, Ignored, "it has no member that weir could use".into());
                 continue;
             }
-            let name = match fits_name(&row.key) {
-                true => row.key.clone(),
-                false => format!("lag_{}", self.lags.len()),
-            };
-            self.lags.push(Lag { of: row.key.clone(), name, members });
+            let (name, down) = (self.fresh(&row, self.lags.len()), is_down(&row));
+            row.note(&["admin_status"], Mapped, "lag.admin");
+            self.lags.push(Lag { of: row.key.clone(), name, members, down });
             if row.text("static") == Some("true") {
                 row.note(&["static"], Mapped, "lag: without LACP");
             } else {

@@ -16,6 +16,9 @@ pub(super) struct Lldp {
     pub system_name: Option<String>,
 }
 
+/// What an export makes of it.
+const OFF: &str = "lldp.enable is not true, and an export of such a switch has no rows of LLDP";
+
 const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 impl Importer<'_> {
@@ -27,13 +30,19 @@ impl Importer<'_> {
             }
             // Where nothing is said SONiC speaks it.
             let enable = self.db.word(&row, "enabled", &YES_OR_NO).unwrap_or(true);
-            row.note(&["enabled"], Mapped, "lldp.enable");
+            match enable {
+                true => row.note(&["enabled"], Mapped, "lldp.enable"),
+                false => self.db.whole(&row, Approximated, OFF.into()),
+            }
             let interval = self.db.number(&row, "hello_time", 5..=254);
             row.note(&["hello_time"], Mapped, "lldp.interval");
             let hold = self.db.number(&row, "multiplier", 1..=10);
             row.note(&["multiplier"], Mapped, "lldp.hold");
             let system_name = row.text("system_name").map(str::to_owned);
             row.note(&["system_name"], Mapped, "lldp.system_name");
+            for field in ["hello_time", "multiplier", "system_name"] {
+                self.note_missing(&row, field, "none: that of weir");
+            }
             if let Some(mode) = self.lldp_mode(&mut row, true) {
                 self.ports.iter_mut().for_each(|port| port.lldp = Some(mode));
             }
@@ -46,6 +55,9 @@ impl Importer<'_> {
                 self.db.whole(&row, Ignored, NO_PORT.into());
                 continue;
             };
+            if self.lldp.as_ref().is_none_or(|lldp| !lldp.enable) {
+                self.db.whole(&row, Approximated, OFF.into());
+            }
             let enabled = self.db.word(&row, "enabled", &YES_OR_NO).unwrap_or(true);
             row.note(&["enabled"], Mapped, "port.lldp");
             if let Some(mode) = self.lldp_mode(&mut row, enabled) {

@@ -2,7 +2,6 @@
 
 use super::ports::NO_PORT;
 use super::{Importer, Mirror};
-use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use std::collections::BTreeSet;
 use weir_dataplane::types::PRIORITIES;
@@ -42,6 +41,7 @@ impl Importer<'_> {
             let words = [("RX", "rx"), ("TX", "tx"), ("BOTH", "both")];
             let direction = self.db.word(&row, "direction", &words).unwrap_or("both");
             let queue = self.db.number(&row, "queue", 0..=PRIORITIES as i64 - 1);
+            self.note_missing(&row, "queue", "none: mirror.tc of weir");
             let tc = queue.and_then(|queue| {
                 (0..PRIORITIES).find(|tc| self.leads(to, "tc_to_queue", *tc) as i64 == queue)
             });
@@ -58,10 +58,7 @@ impl Importer<'_> {
                 Some(_) => row.note(&["queue"], Mapped, "mirror.tc: a class of that queue"),
                 None => row.note(&["queue"], Ignored, "no class leads to that queue"),
             }
-            let name = match fits_name(&row.key) {
-                true => row.key.clone(),
-                false => format!("mirror_{}", self.mirrors.len()),
-            };
+            let name = self.fresh(&row, self.mirrors.len());
             self.mirrors.push(Mirror { name, ports, direction, to, tc });
             self.db.done(&row, "copies are neither policed nor sampled here");
         }

@@ -11,7 +11,10 @@ mod vlan;
 
 use super::db::{Db, Row, shown};
 use super::lookup::{self, PgLookup};
-use super::{MAPS, Note, Outcome};
+use super::toml_text::ranges as listed_ranges;
+use super::{
+    AUTO, CABLES, EGRESS_LOSSLESS, EGRESS_LOSSY, INGRESS, MAPS, Note, Outcome, PRESET, UNBOUND, map_name,
+};
 use crate::LldpMode;
 use crate::diag::Diagnostic;
 use crate::read::{fits_name, ranges};
@@ -87,17 +90,13 @@ const LEAST: u64 = 64 << 10;
 const MOST: i64 = 1 << 35;
 /// Mbit/s, at most.
 const FASTEST: i64 = 10_000_000;
-/// What every group without a profile gets.
-const UNBOUND: &str = "unbound";
-/// What a lossless group gets whose headroom nothing says.
-const AUTO: &str = "pg_lossless_auto";
 /// What a lossless queue gets that nothing says to be.
 const EGRESS: &str = "egress_lossless_weir";
 
 #[derive(Default)]
 struct Port {
     name: String,
-    /// Its `admin_status`, or that of its PORTCHANNEL, is down.
+    /// Its `admin_status` is down.
     down: bool,
     lldp: Option<LldpMode>,
     /// Mbit/s.
@@ -123,13 +122,13 @@ struct Pool {
     size: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Limit {
     Dynamic(i64),
     Static(i64),
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Profile {
     name: String,
     ingress: bool,
@@ -148,6 +147,8 @@ struct Lag {
     of: String,
     name: String,
     members: Vec<usize>,
+    /// Its `admin_status` is down.
+    down: bool,
 }
 
 /// A static entry of the forwarding table.
@@ -269,6 +270,8 @@ impl<'t> Importer<'t> {
         self.stations();
         self.mirrors();
         self.lldp();
+        self.nothing_said();
+        self.nothing_uses();
         for row in self.db.rest() {
             let why = why_ignored(&row.table);
             self.db.whole(&row, Outcome::Ignored, why.into());
@@ -314,21 +317,86 @@ impl<'t> Importer<'t> {
     }
 
     /// A name weir accepts, made from a row's.
-    fn fresh(&mut self, row: &Row) -> String {
-        let own = ["ingress_default", "egress_default", UNBOUND, AUTO, EGRESS];
-        let lists = (&self.profiles, &self.schedulers, &self.wreds);
-        let taken = lists.0.iter().any(|p| p.name == row.key)
-            || lists.1.iter().any(|s| s.name == row.key)
-            || lists.2.iter().any(|w| w.name == row.key);
-        if fits_name(&row.key) && !taken && !own.contains(&row.key.as_str()) {
+    fn fresh(&mut self, row: &Row, number: usize) -> String {
+        // These are names of weir's own profiles.
+        let own = ["ingress_default", "egress_default", PRESET, UNBOUND];
+        if fits_name(&row.key) && !(row.table == "BUFFER_PROFILE" && own.contains(&row.key.as_str())) {
             return row.key.clone();
         }
-        let n = self.profiles.len() + self.schedulers.len() + self.wreds.len();
-        let name = format!("{}_{n}", row.table.to_ascii_lowercase());
-        let why =
-            format!("called {name}: a name has at most 32 letters, digits and _ - . /, and is given once");
+        let name = format!("{}_{number}", row.table.to_ascii_lowercase());
+        let why = format!(
+            "called {name}: a name has at most 32 letters, digits and _ - . /, and is not that of a profile of weir"
+        );
         self.db.whole(row, Outcome::Approximated, why);
         name
+    }
+
+    /// Notes what a row does not say, and what holds here instead.
+    fn note_missing(&mut self, row: &Row, field: &str, why: &str) {
+        if row.field(field).is_none() {
+            self.note_field(&row.table, row.key.clone(), field, why);
+        }
+    }
+
+    fn note_field(&mut self, table: &str, key: String, field: &str, why: &str) {
+        let (table, fields) = (table.to_owned(), field.to_owned());
+        self.db.notes.push(Note { outcome: Outcome::Approximated, table, key, fields, why: why.into() });
+    }
+
+    /// What no row says of a port, and what holds here.
+    fn nothing_said(&mut self) {
+        for i in 0..self.ports.len() {
+            let port = &self.ports[i];
+            let name = port.name.clone();
+            let free = |slots: &[Option<usize>; PRIORITIES]| -> Vec<u8> {
+                (0..PRIORITIES as u8).filter(|i| slots[usize::from(*i)].is_none()).collect()
+            };
+            let (queues, schedulers) = (free(&port.queues), free(&port.schedulers));
+            let unset = MAPS.iter().zip(&port.maps).filter(|(_, map)| map.is_none());
+            let unset: Vec<_> = unset.map(|((_, field, key, ..), _)| (*field, *key)).collect();
+            if port.cable.is_none() {
+                self.note_field("CABLE_LENGTH", CABLES.into(), &name, "no length: port.cable of weir, 5 m");
+            }
+            for (field, key) in unset {
+                // Where no such map is there the field is not looked at.
+                if !["dscp_to_tc", "pcp_to_tc"].contains(&key) {
+                    let why = "no such map: each number leads to itself";
+                    self.note_field("PORT_QOS_MAP", name.clone(), field, why);
+                }
+            }
+            if !queues.is_empty() {
+                let why = "no row: weir's profile for lossy queues, without a reserve";
+                let key = format!("{name}|{}", listed_ranges(&queues));
+                self.note_made(Outcome::Approximated, "BUFFER_QUEUE", key, why);
+            }
+            if !schedulers.is_empty() {
+                let key = format!("{name}|{}", listed_ranges(&schedulers));
+                self.note_field("QUEUE", key, "scheduler", "none: weir's, DWRR of weight 1");
+            }
+        }
+    }
+
+    /// Rows that nothing refers to: they are written, and no switch has them.
+    fn nothing_uses(&mut self) {
+        const UNUSED: &str = "nothing refers to it: it is written down, but is no part of the switch";
+        let uses = |slots: fn(&Port) -> &[Option<usize>; PRIORITIES], i: usize| {
+            self.ports.iter().any(|port| slots(port).contains(&Some(i)))
+        };
+        let used = |table: &str, i: usize| match table {
+            "BUFFER_PROFILE" => uses(|port| &port.pgs, i) || uses(|port| &port.queues, i),
+            "SCHEDULER" => uses(|port| &port.schedulers, i),
+            _ => uses(|port| &port.wreds, i),
+        };
+        let rows = self.names.iter().filter(|((table, _), i)| !used(table, **i));
+        let mut unused: Vec<(&str, String)> = rows.map(|((table, key), _)| (*table, key.clone())).collect();
+        let chosen =
+            |kind: usize, name: &String| self.ports.iter().any(|port| port.maps[kind].as_ref() == Some(name));
+        let maps = self.maps.keys().filter(|(kind, name)| !chosen(*kind, name));
+        unused.extend(maps.map(|(kind, name)| (MAPS[*kind].0, name.clone())));
+        unused.sort_unstable();
+        for (table, key) in unused {
+            self.note_made(Outcome::Approximated, table, key, UNUSED);
+        }
     }
 }
 

@@ -1,18 +1,17 @@
 //! Ports, cables, class maps and what binds them.
 
-use super::lag::{lag_of, listed};
 use super::{FASTEST, Importer, Port};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::{Row, shown};
-use crate::sonic::{HEADERS, MAPS, Rest, STORM_TYPES};
+use crate::sonic::{CABLES, HEADERS, MAPS, Rest, STORM_TYPES};
 use crate::units;
-use std::collections::BTreeSet;
 
 /// Why a port that is named is not there.
 pub(super) const NO_PORT: &str = "there is no such port in PORT";
 
-fn is_down(row: &Row) -> bool {
+/// Its `admin_status` is down.
+pub(super) fn is_down(row: &Row) -> bool {
     row.text("admin_status").is_some_and(|status| status.eq_ignore_ascii_case("down"))
 }
 
@@ -22,13 +21,17 @@ impl Importer<'_> {
             if let Some(name) = row.text("hostname").filter(|name| fits_name(name)) {
                 self.name = Some(name.to_owned());
                 row.note(&["hostname"], Mapped, "switch.name");
+            } else {
+                row.note(&["hostname"], Ignored, "switch.name has at most 32 letters, digits and _ - . /");
             }
             self.db.done(&row, "weir is a bridge and has one role");
+        }
+        if self.name.is_none() {
+            self.note_field("DEVICE_METADATA", "localhost".into(), "hostname", "none: switch.name of weir");
         }
     }
 
     pub(super) fn read_ports(&mut self) {
-        let down_with_lag = self.down_in_lags();
         let rows = self.db.take("PORT");
         let some = !rows.is_empty();
         for mut row in rows {
@@ -44,19 +47,16 @@ impl Importer<'_> {
             let mut port = Port { name: row.key.clone(), ..Port::default() };
             port.speed = self.db.number(&row, "speed", 1..=FASTEST).map(|n| n as u64);
             row.note(&["speed"], Mapped, "port.rate");
+            self.note_missing(&row, "speed", "none: port.rate of weir");
             // weir's frames may be 16128 bytes long.
             port.mtu = self.db.number(&row, "mtu", 68..=16_128 - HEADERS as i64).map(|n| n as u64);
+            self.note_missing(&row, "mtu", "none: port.mtu of weir");
             row.note(&["mtu"], Mapped, format!("port.mtu: {HEADERS} bytes more, header and VLAN tag"));
             port.asymmetric =
                 self.db.word(&row, "pfc_asym", &[("on", true), ("off", false)]).unwrap_or(false);
             row.note(&["pfc_asym"], Mapped, "port.pfc.rx");
-            port.down = is_down(&row) || down_with_lag.contains(&row.key);
-            let why = if is_down(&row) || !port.down {
-                "port.admin"
-            } else {
-                "port.admin: that of its PORTCHANNEL"
-            };
-            row.note(&["admin_status"], Mapped, why);
+            port.down = is_down(&row);
+            row.note(&["admin_status"], Mapped, "port.admin");
             row.note(&["tpid"], Ignored, "weir knows the tags 0x8100 and 0x88a8 on every port");
             self.ports.push(port);
             self.db.done(&row, "of the hardware, or of a router: what carries the port is its `device`");
@@ -70,17 +70,6 @@ impl Importer<'_> {
             };
             self.db.error(at, "sonic.ports", message.into(), help);
         }
-    }
-
-    /// Members of LAGs that are down.
-    fn down_in_lags(&self) -> BTreeSet<String> {
-        let down = self.db.rows("PORTCHANNEL").filter(|lag| is_down(lag));
-        let rows = |lag: &Row| {
-            let members = self.db.rows("PORTCHANNEL_MEMBER").map(|member| lag_of(&member.key));
-            let members = members.filter(|(of, _)| *of == lag.key).map(|(_, port)| port.to_owned());
-            members.chain(listed(lag).map(str::to_owned)).collect::<Vec<_>>()
-        };
-        down.flat_map(rows).collect()
     }
 
     /// The number of a port.
@@ -112,6 +101,10 @@ impl Importer<'_> {
                 }
             }
             self.db.done(&row, "");
+            if row.key != CABLES {
+                let why = format!("the row has no name here: an export calls it {CABLES}");
+                self.db.whole(&row, Approximated, why);
+            }
         }
     }
 
@@ -224,6 +217,13 @@ impl Importer<'_> {
                 false => (Approximated, "weir's watchdog looks at every lossless queue"),
             };
             row.note(&["pfcwd_sw_enable"], outcome, why);
+            if self.db.has("PFC_WD") {
+                self.note_missing(
+                    &row,
+                    "pfcwd_sw_enable",
+                    "none: weir's watchdog looks at every lossless queue",
+                );
+            }
             self.db.done(&row, "weir changes no DSCP or PCP and has no such map");
         }
     }

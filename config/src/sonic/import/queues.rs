@@ -55,7 +55,7 @@ impl Importer<'_> {
                     format!("SCHEDULER|{} guarantees more (cir) than it allows (pir)", shown(&row.key));
                 self.db.error(field.at, "sonic.scheduler", message, "keep cir <= pir");
             }
-            let name = self.fresh(&row);
+            let name = self.fresh(&row, self.schedulers.len());
             self.names.insert(("SCHEDULER", row.key.clone()), self.schedulers.len());
             self.schedulers.push(Scheduler { name, kind, weight, priority, cir, pir });
             self.db.done(&row, "the burst of a shaper is one turn of the polling loop");
@@ -79,15 +79,20 @@ impl Importer<'_> {
             row.note(&["green_min_threshold"], Mapped, "wred.kmin");
             row.note(&["green_max_threshold"], Mapped, "wred.kmax");
             row.note(&["green_drop_probability"], Mapped, "wred.pmax");
+            self.note_missing(&row, "green_min_threshold", "none: wred.kmin = \"auto\"");
+            self.note_missing(&row, "green_max_threshold", "none: wred.kmax = \"auto\"");
+            self.note_missing(&row, "green_drop_probability", "none: wred.pmax = \"100%\"");
             for colour in ["yellow", "red"] {
                 for part in COLOURED {
                     let (name, green) = (format!("{colour}_{part}"), format!("green_{part}"));
+                    self.note_missing(&row, &name, "none: an export has that of green frames");
                     match row.text(&name) == row.text(&green) {
                         true => row.note(&[&name], Mapped, "as of green frames, and all are green here"),
                         false => row.note(&[&name], Ignored, "weir has one colour of frames, green"),
                     }
                 }
                 let name = format!("wred_{colour}_enable");
+                self.note_missing(&row, &name, "none: an export has that of green frames");
                 row.note(&[&name], Ignored, "weir has one colour of frames, green");
             }
             let ecn = row.text("ecn").unwrap_or("ecn_none").to_owned();
@@ -107,10 +112,17 @@ impl Importer<'_> {
                     false
                 }
             };
-            row.note(&["ecn"], Mapped, "wred.ecn: of green frames");
+            match ecn.as_str() {
+                "ecn_all" | "ecn_none" => row.note(&["ecn"], Mapped, "wred.ecn"),
+                _ => {
+                    row.note(&["ecn"], Approximated, "wred.ecn: that of green frames, and all are green here")
+                }
+            }
+            self.note_missing(&row, "ecn", "none: ecn_none");
+            self.note_missing(&row, "wred_green_enable", "none: false");
             let drops =
                 self.db.word(&row, "wred_green_enable", &[("true", true), ("false", false)]).unwrap_or(false);
-            let name = self.fresh(&row);
+            let name = self.fresh(&row, self.wreds.len());
             self.names.insert(("WRED_PROFILE", row.key.clone()), self.wreds.len());
             self.wreds.push(Wred { name, kmin, kmax, pmax: pmax.unwrap_or(100), marks, drops, row });
         }
@@ -173,10 +185,12 @@ impl Importer<'_> {
     pub(super) fn watchdog(&mut self) {
         let mut watched = vec![false; self.ports.len()];
         let mut first: Option<(String, Watch)> = None;
+        let mut unpaused = Vec::new();
         for mut row in self.db.take("PFC_WD") {
             if row.key == "GLOBAL" {
                 self.poll = self.db.number(&row, "POLL_INTERVAL", 100..=1000);
                 row.note(&["POLL_INTERVAL"], Mapped, "watchdog.poll_interval");
+                self.note_missing(&row, "POLL_INTERVAL", "none: watchdog.poll_interval of weir");
                 let switch = [("enable", true), ("disable", false)];
                 self.big_red_switch = self.db.word(&row, "BIG_RED_SWITCH", &switch).unwrap_or(false);
                 row.note(&["BIG_RED_SWITCH"], Mapped, "watchdog.big_red_switch");
@@ -193,6 +207,13 @@ impl Importer<'_> {
             };
             let (name, counts) = first.get_or_insert((row.key.clone(), watch));
             let fields = ["action", "detection_time", "restoration_time"];
+            fields[1..]
+                .iter()
+                .for_each(|time| self.note_missing(&row, time, "none: that of weir's watchdog"));
+            for port in ports.iter().filter(|port| self.ports[**port].pfc == 0) {
+                let name = self.ports[*port].name.clone();
+                unpaused.push(name);
+            }
             match *counts == watch {
                 true => row.note(&fields, Mapped, "watchdog, the same key"),
                 false => {
@@ -204,6 +225,14 @@ impl Importer<'_> {
             self.db.done(&row, "nothing of weir does it");
         }
         self.watch = first.map(|(_, watch)| watch);
+        for name in unpaused {
+            self.note_made(
+                Approximated,
+                "PFC_WD",
+                name,
+                "no priority of the port pauses: an export has no such row",
+            );
+        }
         let unwatched = self.ports.iter().zip(&watched).filter(|(port, watched)| port.pfc != 0 && !**watched);
         let names: Vec<String> = unwatched.map(|(port, _)| port.name.clone()).collect();
         if self.watch.is_some() {

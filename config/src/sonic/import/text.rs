@@ -1,9 +1,10 @@
 //! The configuration as TOML.
 
-use super::{Importer, Limit, Port, Station};
+use super::{Importer, Limit, Port, Station, map_name};
 use crate::AdminStatus;
+use crate::read::fits_name;
 use crate::sonic::MAPS;
-use crate::sonic::toml_text::{TomlText, class_map, list, quoted, ranges};
+use crate::sonic::toml_text::{TomlText, class_map, key, list, quoted, ranges};
 use std::collections::BTreeMap;
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::vlan::{PortVlans, VidSet};
@@ -28,6 +29,9 @@ impl Importer<'_> {
             out.table("[[lag]]");
             out.key("name", quoted(&lag.name));
             out.key("members", list(lag.members.iter().map(|port| self.ports[*port].name.as_str())));
+            if lag.down {
+                out.key("admin", quoted(AdminStatus::Down.word()));
+            }
         }
         for Station { mac, vid, port } in &self.stations {
             out.table("[[fdb.static]]");
@@ -90,7 +94,8 @@ impl Importer<'_> {
                 match (trunk, native) {
                     (None, Some(native)) => format!("{{ access = {native} }}"),
                     (Some(trunk), Some(native)) => format!("{{ trunk = {trunk}, native = {native} }}"),
-                    (trunk, None) => format!("{{ trunk = {} }}", trunk.unwrap_or_default()),
+                    (Some(trunk), None) => format!("{{ trunk = {trunk} }}"),
+                    (None, None) => "{ trunk = [] }".to_owned(),
                 },
             ));
         }
@@ -142,15 +147,21 @@ impl Importer<'_> {
         chosen.map(|(kind, name)| self.map_name(kind, name)).collect()
     }
 
-    /// What a map is called: the key of weir and a number, since a name of SONiC may be anything.
+    /// What a map is called: SONiC's name behind the key of weir, since those of different tables may be one; a number where
+    /// weir has no such name.
     fn map_name(&self, kind: usize, name: &str) -> String {
+        let key = MAPS[kind].2;
+        let own = map_name(key, name);
+        if fits_name(&own) {
+            return own;
+        }
         let same = self.maps.keys().filter(|(k, _)| *k == kind).position(|(_, n)| n == name).unwrap_or(0);
-        format!("{}_{same}", MAPS[kind].2)
+        format!("{key}_{same}")
     }
 
     fn write_maps(&self, out: &mut TomlText) {
         for ((kind, name), map) in &self.maps {
-            out.table(&format!("[map.{}]", self.map_name(*kind, name)));
+            out.table(&format!("[map.{}]", key(&self.map_name(*kind, name))));
             out.comment(&format!(
                 "{}|{}",
                 MAPS[*kind].0,

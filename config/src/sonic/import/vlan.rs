@@ -2,7 +2,7 @@
 
 use super::lag::listed;
 use super::ports::NO_PORT;
-use super::{Importer, Station};
+use super::{Importer, Port, Station};
 use crate::sonic::Outcome::{self, Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
 use crate::vlan::LAST;
@@ -11,8 +11,7 @@ use weir_dataplane::types::Mac;
 use weir_dataplane::vlan::{PortVlans, VidSet};
 
 impl Importer<'_> {
-    /// Gives ports their VLANs. In SONiC a port of none is routed, in weir each is in some once one is: such a port is
-    /// alone in a VLAN of its own, with its LAG.
+    /// Gives ports their VLANs. In SONiC a port of none is routed; in weir it is a trunk without VLANs, with its LAG.
     pub(super) fn vlans(&mut self) {
         let known: BTreeSet<u16> = self.db.rows("VLAN").filter_map(|row| vid_of(&row.key)).collect();
         let mut named = BTreeSet::new();
@@ -65,7 +64,17 @@ impl Importer<'_> {
         if known.is_empty() {
             return;
         }
-        let mut unused = (1..=LAST).rev().filter(|vid| !known.contains(vid));
+        for vid in known {
+            let has = |port: &Port| port.vlans.as_ref().is_some_and(|vlans| vlans.members.contains(vid));
+            if !self.ports.iter().any(has) {
+                self.note_made(
+                    Approximated,
+                    "VLAN",
+                    format!("Vlan{vid}"),
+                    "no port is in it: an export has no such row",
+                );
+            }
+        }
         for i in 0..self.ports.len() {
             if self.ports[i].vlans.is_some() {
                 continue;
@@ -73,14 +82,10 @@ impl Importer<'_> {
             let lag = self.lags.iter().find(|lag| lag.members.contains(&i));
             let (name, all) = lag
                 .map_or((self.ports[i].name.clone(), vec![i]), |lag| (lag.of.clone(), lag.members.clone()));
-            let Some(vid) = unused.next() else { return };
-            let alone = PortVlans { native: Some(vid), members: [vid].into_iter().collect() };
-            all.into_iter().for_each(|port| self.ports[port].vlans = Some(alone.clone()));
-            let why = format!(
-                "it is in no VLAN, so routed there: here it is alone in VLAN {vid} and reaches nobody, since weir \
-                 routes nothing; give it a VLAN of those it is to reach"
-            );
-            self.note_made(Approximated, "VLAN_MEMBER", name, &why);
+            all.into_iter().for_each(|port| self.ports[port].vlans = Some(no_vlan()));
+            let why = "it is in no VLAN, so routed there: here it reaches nobody, since weir routes nothing; give it a VLAN \
+                       of those it is to reach";
+            self.note_made(Approximated, "VLAN_MEMBER", name, why);
         }
     }
 
@@ -113,8 +118,7 @@ impl Importer<'_> {
             return Err("the port is a member of a PORTCHANNEL, which is what has VLANs".into());
         }
         for port in ports {
-            let none = || PortVlans { native: None, members: VidSet::from_iter([]) };
-            let vlans = self.ports[port].vlans.get_or_insert_with(none);
+            let vlans = self.ports[port].vlans.get_or_insert_with(no_vlan);
             if let (false, Some(other)) = (tagged, vlans.native.filter(|other| *other != vid)) {
                 return Err(format!("its frames without a tag are in VLAN {other}"));
             }
@@ -144,7 +148,13 @@ impl Importer<'_> {
                 }
                 Some(port) => {
                     self.stations.push(Station { mac, vid, port });
-                    row.note(&["port", "type"], Mapped, "fdb.static");
+                    row.note(&["port"], Mapped, "fdb.static");
+                    match row.text("type") {
+                        Some("static") => row.note(&["type"], Mapped, "fdb.static"),
+                        _ => {
+                            row.note(&["type"], Approximated, "fdb.static: static is the only type of those")
+                        }
+                    }
                     self.db.done(&row, "an entry of weir says what it says by port, MAC address and VLAN");
                     continue;
                 }
@@ -157,4 +167,8 @@ impl Importer<'_> {
 /// `Vlan10`.
 fn vid_of(name: &str) -> Option<u16> {
     name.strip_prefix("Vlan")?.parse().ok().filter(|vid| (1..=LAST).contains(vid))
+}
+
+fn no_vlan() -> PortVlans {
+    PortVlans { native: None, members: VidSet::from_iter([]) }
 }
