@@ -3,7 +3,7 @@
 use super::frame::{HeaderFrame, Route, hear};
 use super::messages::Arrival;
 use super::receiver::Receiver;
-use super::sender::{Flow, Pace, Sender};
+use super::sender::{Due, Flow, Pace, Sender};
 use crate::congestion::telemetry::Stamp;
 use crate::dcqcn::firmware::{Adapter, DcqcnError};
 use crate::roce::qp::TrafficClass;
@@ -229,13 +229,15 @@ impl Nic {
         }
         let n = self.active.len();
         for step in 0..n {
-            let at = (self.turn + step) % n;
+            // `turn` is `n` at most.
+            let at = self.turn + step;
+            let at = if at < n { at } else { at - n };
             let ix = self.active[at];
             let sender = &mut self.senders[ix as usize];
-            if sender.next_timer() <= now {
+            if sender.due().timer <= now {
                 sender.run_timers(now);
             }
-            if sender.ready() > now || held(sender.flow().priority) {
+            if sender.due().frame > now || held(sender.flow().priority) {
                 continue;
             }
             let frame = sender.send(now);
@@ -282,12 +284,11 @@ impl Nic {
             if next <= now {
                 break;
             }
-            let sender = &self.senders[ix as usize];
-            let ready = sender.ready();
-            let ready =
-                if held(sender.flow().priority) && ready != NEVER { ready.max(resume) } else { ready };
-            // A timer may make it ready earlier: the rate rises, or everything is sent again.
-            next = next.min(ready.min(sender.next_timer()));
+            let sender = &mut self.senders[ix as usize];
+            let Due { frame, timer, .. } = sender.due();
+            let is_held = frame != NEVER && held(sender.flow().priority);
+            // A timer may make a frame due earlier: the rate rises, or everything is sent again.
+            next = next.min(if is_held { frame.max(resume) } else { frame }).min(timer);
         }
         (next != NEVER).then(|| next.max(now))
     }

@@ -151,9 +151,22 @@ struct Message {
     sent: Sent,
 }
 
+/// When a sender has something to do if nothing arrives until then; [`NEVER`]: not before something does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The next frame may go if the link is free, ns.
+    pub frame: Nanos,
+    /// The same before rounding, ps.
+    frame_ps: u64,
+    /// [`Sender::run_timers`] has something to do, ns.
+    pub timer: Nanos,
+}
+
 /// The sending end. Packets are counted from the first one of the queue pair.
 #[derive(Debug)]
 pub struct Sender {
+    /// `None`: something has changed since it was reckoned.
+    due: Option<Due>,
     template: HeaderFrame,
     control: Option<Box<dyn CongestionControl>>,
     /// Packets of a work request; 0: nothing counts them.
@@ -205,6 +218,7 @@ impl Sender {
             Transport::Reliable | Transport::Datagram => None,
         };
         let mut sender = Self {
+            due: None,
             repair,
             template: route.data(flow.class()),
             control,
@@ -228,6 +242,7 @@ impl Sender {
 
     /// One more message behind the others. The rate is what congestion has made of it.
     pub fn append(&mut self, flow: Flow) {
+        self.due = None;
         let first_request = self.messages.last().map_or(0, |m| {
             if self.request == 0 { 0 } else { m.first_request + m.flow.packets().div_ceil(self.request) }
         });
@@ -267,8 +282,9 @@ impl Sender {
         self.control.as_ref()?.adapter()
     }
 
-    /// The same. What it allows is asked anew with each frame.
+    /// The same, to be changed.
     pub(super) fn adapter_mut(&mut self) -> Option<&mut Adapter> {
+        self.due = None;
         self.control.as_mut()?.adapter_mut()
     }
 
@@ -307,16 +323,26 @@ impl Sender {
         self.last_ps.saturating_add(gap).max(start.saturating_mul(1000))
     }
 
-    /// When the next frame may go if the link is free; [`NEVER`]: nothing to send until an answer or
-    /// a timeout.
-    pub(super) fn ready(&self) -> Nanos {
+    /// When it has something to do. Reckoned once for all who ask before something changes.
+    #[inline]
+    pub(super) fn due(&mut self) -> Due {
+        debug_assert!(self.due.is_none_or(|due| due == self.reckon_due()), "it was not told of a change");
+        match self.due {
+            Some(due) => due,
+            None => *self.due.insert(self.reckon_due()),
+        }
+    }
+
+    fn reckon_due(&self) -> Due {
         let number = match self.lost() {
             // What was lost is in flight no longer, and its work request is under way.
-            Some(lost) if self.is_window_open() || self.asked <= self.acked => lost,
-            None if self.next < self.packets && self.is_admitted() => self.next,
-            _ => return NEVER,
+            Some(lost) if self.is_window_open() || self.asked <= self.acked => Some(lost),
+            None if self.next < self.packets && self.is_admitted() => Some(self.next),
+            _ => None,
         };
-        self.due_ps(number).div_ceil(1000)
+        let frame_ps = number.map_or(NEVER, |number| self.due_ps(number));
+        let frame = if number.is_some() { frame_ps.div_ceil(1000) } else { NEVER };
+        Due { frame, frame_ps, timer: self.next_timer() }
     }
 
     /// The packet that selective repeat sends again before all others.
@@ -363,7 +389,7 @@ impl Sender {
     }
 
     /// When [`Sender::run_timers`] has something to do.
-    pub(super) fn next_timer(&self) -> Nanos {
+    fn next_timer(&self) -> Nanos {
         let control = self.control.as_ref().and_then(|control| control.next_timer()).unwrap_or(NEVER);
         self.deadline.min(control).min(self.tail_probe())
     }
@@ -377,6 +403,7 @@ impl Sender {
 
     /// Runs what is due by `now`.
     pub(super) fn run_timers(&mut self, now: Nanos) {
+        self.due = None;
         if let Some(control) = &mut self.control {
             control.run_timers(now);
         }
@@ -412,8 +439,10 @@ impl Sender {
         (self.next, self.asked, self.deadline) = (self.acked, self.acked, NEVER);
     }
 
-    /// The next frame; call only when [`Sender::ready`].
+    /// The next frame; call only when it is due.
     pub(super) fn send(&mut self, now: Nanos) -> HeaderFrame {
+        let Due { frame_ps: due, .. } = self.due();
+        self.due = None;
         let lost = self.lost();
         let number = lost.unwrap_or(self.next);
         let at = self.of(number);
@@ -437,7 +466,7 @@ impl Sender {
             }
         };
         let mut frame = self.template;
-        let (due, psn) = (self.due_ps(number), Psn::new(0).plus(number));
+        let psn = Psn::new(0).plus(number);
         let again = number < self.highest;
         self.next += u64::from(lost.is_none());
         let highest = self.highest.max(self.next);
@@ -479,6 +508,7 @@ impl Sender {
 
     /// An answer or a CNP arrived, in the frame `bytes`.
     pub(super) fn on_answer(&mut self, heard: &Heard, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) {
+        self.due = None;
         let Some(syndrome) = heard.syndrome else {
             self.oldest().cnps += 1;
             if let Some(control) = &mut self.control {

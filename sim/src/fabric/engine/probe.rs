@@ -41,6 +41,13 @@ impl Gauge {
         }
         self.since = now;
     }
+
+    /// So many bytes wait from `now` on.
+    #[inline]
+    fn note(&mut self, now: Ps, from: Ps, bytes: u64) {
+        self.advance(now, from);
+        (self.bytes, self.max) = (bytes, self.max.max(bytes));
+    }
 }
 
 /// Frames in each queue of a port.
@@ -87,9 +94,7 @@ impl Fabric<'_> {
         let from = self.spec.measure_from.0.saturating_mul(PS);
         let node = &mut self.switches[s];
         let bytes = node.waiting_bytes(port);
-        node.gauges[port].advance(self.now, from);
-        node.gauges[port].bytes = bytes;
-        node.gauges[port].max = node.gauges[port].max.max(bytes);
+        node.gauges[port].note(self.now, from, bytes);
         self.timeline.depth(self.first_port[s] + port, self.now.div_ceil(PS), bytes);
     }
 
