@@ -6,12 +6,13 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model test-python test-api test-torch test-nic interop fresh fresh-install fresh-container bench bench-sim bench-management figures docs deny lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model miri test-python test-api test-torch test-nic interop fresh fresh-install fresh-container bench bench-sim bench-management figures docs deny lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
 	@echo 'make test    build and run every test'
 	@echo 'make model   what lcores and readers share, in every order a processor may show it (loom)'
+	@echo 'make miri    SIMD kernels and what threads share, in an interpreter that finds undefined behaviour (Miri)'
 	@echo 'make test-python   sweeps on Ray, tables and plots of contrib/python, with packages from PyPI in target/python'
 	@echo 'make test-torch   the torch.distributed back end of contrib/inc beside gloo (python3-torch)'
 	@echo 'make test-api   a generated client and schemathesis against the management API, with packages from PyPI in target/api'
@@ -61,6 +62,13 @@ test: setup-test
 # Tries every order in which threads may see each other's writes, which takes minutes. Needs neither DPDK nor root.
 model:
 	RUSTFLAGS='--cfg weir_loom' $(CARGO) test --locked -p weir-dataplane --lib --target-dir target/model model_
+
+# What holds `unsafe` and calls nothing foreign, and what lcores and readers share, interpreted: undefined behaviour and data races end
+# it. Minutes; wants `rustup toolchain install nightly --component miri`.
+miri:
+	RUSTFLAGS='-C target-feature=+avx2,+f16c,+vpclmulqdq' MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked \
+		-p weir-inc -p weir-endpoint -p weir-dataplane --lib --target-dir target/miri -- \
+		kernels::tests::avx2 kernels::tests::what_does roce::icrc published:: switch::channels
 
 # Ray, pandas and matplotlib are 800 MB, so `make test` has these tests where they have been got before.
 test-python: setup-demo

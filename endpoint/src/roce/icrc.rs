@@ -169,8 +169,10 @@ mod tests {
     /// The recipe by the letter, for every length around the limits of blocks.
     #[test]
     fn every_length_gives_the_crc_of_the_masked_packet() {
+        // Miri takes a second for a few of them.
+        let step = if cfg!(miri) { 41 } else { 1 };
         for first in [0x45, 0x60] {
-            for len in (40..700).chain(1060..1080).chain(4130..4150) {
+            for len in (40..700).chain(1060..1080).chain(4130..4150).step_by(step) {
                 let packet: Vec<u8> =
                     (0..len).map(|i| if i == 0 { first } else { ((i * 37) >> 3) as u8 }).collect();
                 let ip = if first == 0x45 { 20 } else { 40 };

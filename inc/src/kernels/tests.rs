@@ -129,8 +129,13 @@ fn inputs() -> impl Strategy<Value = Vec<Vec<u8>>> {
     (1usize..40, 1usize..9).prop_flat_map(|(elements, k)| prop::collection::vec(payload(elements), k))
 }
 
+/// All folds. Miri has no instructions for binary16, and the crate `half` has nothing else where they are enabled.
+fn folds() -> impl Iterator<Item = Fold> {
+    Fold::all().filter(|fold| !cfg!(miri) || fold.data_type != DataType::F16)
+}
+
 fn check_all(payloads: &[Vec<u8>], kernels: Kernels) {
-    for fold in Fold::all() {
+    for fold in folds() {
         // 2-byte and 4-byte types get odd numbers of elements, too.
         let len = payloads[0].len() - fold.data_type.bytes() % 8;
         let inputs: Vec<&[u8]> = payloads.iter().map(|p| &p[..len]).collect();
@@ -143,7 +148,7 @@ fn check_all(payloads: &[Vec<u8>], kernels: Kernels) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 40 }))]
 
     #[test]
     fn portable_agrees_with_the_reference(payloads in inputs()) {
@@ -153,7 +158,7 @@ proptest! {
     /// On a machine without AVX2 this compares the portable kernels with themselves.
     #[test]
     fn avx2_agrees_with_portable(payloads in inputs()) {
-        for fold in Fold::all() {
+        for fold in folds() {
             let inputs: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
             let [mut a, mut b] = [vec![1; inputs[0].len()], vec![2; inputs[0].len()]];
             let portable = Kernels::PORTABLE.fold(fold, &inputs, &mut a);
