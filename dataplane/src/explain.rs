@@ -143,7 +143,9 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     mmu.restore(&seen.groups, &seen.queues)?;
     let queue_of = |port: usize| QueueIx::of(PortId(port as u16), usize::from(class.queue));
     let tag = asked.vid.or(asked.pcp.map(|_| 0));
-    let vlan = port.vlans.as_ref().map(|vlans| vlans.of_tag(tag));
+    let reserved = asked.kind == Kind::Reserved;
+    // What is passed on between bridges is of no VLAN.
+    let vlan = port.vlans.as_ref().filter(|_| !reserved).map(|vlans| vlans.of_tag(tag));
     let vlans = Vlans::of(params.ports.iter().map(|port| port.vlans.as_ref()));
     let retag_at = |out: usize| match (vlan, &vlans) {
         (Some(Ok(vlan)), Some(vlans)) => vlans.retag(vlan, PortId(out as u16)),
@@ -152,7 +154,6 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
     let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
     let status = |to: PortId| PortStatus::of(!seen.down.contains(to), params.ports[to.index()].admin_down);
-    let reserved = asked.kind == Kind::Reserved;
     // Stations behind a member of a LAG are behind the others, too.
     let lag_of = |named: PortSet| {
         let all = |lag: &&LagParams| named.iter().all(|to| lag.members.contains(to));
@@ -201,8 +202,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let consumed = reserved && port.lldp && !port.admin_down && length.is_ok();
     let not_passed_on =
         (reserved && port.link_local >> NEAREST_BRIDGE & 1 == 0).then_some(DropReason::ControlReserved);
-    let refused =
-        length.err().or(vlan.and_then(Result::err).filter(|_| !reserved)).or(not_flooded).or(not_passed_on);
+    let refused = length.err().or(vlan.and_then(Result::err)).or(not_flooded).or(not_passed_on);
     let verdict = match (refused, to, retag) {
         _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
         _ if consumed => AdmitVerdict::Admitted,

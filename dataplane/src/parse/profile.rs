@@ -241,13 +241,24 @@ impl Profile {
         // Before any profile (DEV-02): link-local frames look the same on every port.
         let address = Load { byte: 0, shift: 16, mask: ADDRESS_MASK }.get(bytes);
         if address >> 4 == RESERVED_PREFIX {
-            let ethertype = headers::tags(bytes, 12, true).map(|tags| tags.ethertype);
-            let kind = if ethertype == Some(MAC_CONTROL) { Kind::MacControl } else { Kind::Reserved };
-            // It may be passed on.
-            if kind == Kind::Reserved {
-                self.short_enough(len)?;
+            let tags = headers::tags(bytes, 12, true);
+            if tags.is_some_and(|tags| tags.ethertype == MAC_CONTROL) {
+                return Ok(self.link_local(address, Kind::MacControl));
             }
-            return Ok(self.link_local(address, kind));
+            // It may be passed on.
+            self.short_enough(len)?;
+            if tags.is_none() {
+                let cut_in_tag = bytes.len() >= 14;
+                return Err(if cut_in_tag {
+                    DropReason::ParseTruncatedVlan
+                } else {
+                    DropReason::ParseTooShort
+                });
+            }
+            if bytes[6] & 1 != 0 {
+                return Err(DropReason::ParseGroupSource);
+            }
+            return Ok(self.link_local(address, Kind::Reserved));
         }
         self.short_enough(len)?;
         let tags = match self.ethertype {

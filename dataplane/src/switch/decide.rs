@@ -96,7 +96,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         frame: F,
     ) {
         let meta = rx.header(decision).meta(frame.len() as u16, 0);
-        let headers = Received { meta, tc: decision.tc() as u8, vlan: self.vlan_of(rx, &frame) };
+        let vlan = match several {
+            // 802.1Q 8.6.3: what is passed on between bridges is of no VLAN, whatever its tag.
+            Several::All => None,
+            Several::Group(_) | Several::Flood(_) => self.vlan_of(rx, &frame),
+        };
+        let headers = Received { meta, tc: decision.tc() as u8, vlan };
         let ports = match self.ports_of(rx.port, several, &frame, &headers) {
             Ok(ports) => ports,
             Err(reason) => return self.put(rx, decision.refused(reason), frame),

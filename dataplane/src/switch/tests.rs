@@ -446,6 +446,11 @@ fn link_local_frames_are_passed_on_as_asked() {
         bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
         OwnedFrame::new(bytes)
     };
+    let with = |at: usize, byte: u8, len: usize| {
+        let mut bytes = reserved(0, 46, len).bytes().to_vec();
+        bytes[at] = byte;
+        OwnedFrame::new(bytes)
+    };
     for (link_local, passed) in [(1, vec![0]), (0, vec![]), (!2, (0..16).filter(|last| *last != 1).collect())]
     {
         let mut p = params(3);
@@ -463,6 +468,10 @@ fn link_local_frames_are_passed_on_as_asked() {
             s.stats(PortId(0)).drops.0[DropReason::ControlReserved as usize],
             16 - passed.len() as u64
         );
+        // What is no frame of anybody is none of a bridge.
+        receive(&mut s, 0, [with(6, 0x03, 60), reserved(0, 0x8100, 17)], 0);
+        let refused = [DropReason::ParseGroupSource, DropReason::ParseTruncatedVlan];
+        assert_eq!(refused.map(|reason| s.stats(PortId(0)).drops.0[reason as usize]), [1, 1]);
         // Nobody was learned from them.
         receive(&mut s, 1, [frame(2, 1, 0, 64)], 0);
         assert_eq!(transmit(&mut s, 2, 0).frames.len(), 1);

@@ -88,6 +88,33 @@ fn what_is_no_member_is_dropped_by_name() {
     assert_conserved(&s);
 }
 
+/// BPDUs among them: a bridge behind a trunk takes none with a tag.
+#[test]
+fn what_is_passed_on_between_bridges_is_of_no_vlan() {
+    for (from, watched) in [(0, false), (3, false), (0, true), (3, true)] {
+        let mut params = five();
+        params.ports.iter_mut().for_each(|port| port.link_local = 1);
+        let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+        if watched {
+            let port = PortId(from);
+            let order = TapOrder { port, filter: Filter::default(), count: 64, bytes: 64, drops: false };
+            s.arm(Some(Box::new(Tap::new(order).0)));
+        }
+        for tags in
+            [&[][..], &[q(3, 0)], &[q(3, 10)], &[q(0, 20)], &[q(0, 99)], &[q(0, 4095)], &[(0x88a8, 5, 7)]]
+        {
+            let mut bytes = tagged(1, 2, tags).bytes().to_vec();
+            bytes[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0]);
+            receive(&mut s, from, [OwnedFrame::new(bytes.clone())], 0);
+            let mut want = vec![vec![bytes]; 5];
+            want[usize::from(from)].clear();
+            assert_eq!(left(&mut s), want, "from {from}, tags {tags:x?}, watched {watched}");
+        }
+        assert_eq!((drops(&s, from), s.fdb().len()), (vec![], 0));
+        assert_conserved(&s);
+    }
+}
+
 #[test]
 fn a_station_is_known_in_its_vlan_only() {
     let mut s = Switch::<OwnedFrame>::new(five()).unwrap();

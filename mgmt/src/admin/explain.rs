@@ -336,6 +336,7 @@ mod tests {
     use crate::server::tests_in_force as in_force;
     use weir_config::{AdminStatus, LagHash};
     use weir_dataplane::mmu::Held;
+    use weir_dataplane::vlan::PortVlans;
 
     fn question(text: &str) -> Question {
         let pair = |part: &str| part.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
@@ -387,6 +388,11 @@ mod tests {
         let mut params = f.params.clone();
         assert!(lldp(&params).contains("DROPPED: control.reserved_address"), "{}", lldp(&params));
         params.ports[0].link_local = 1 << 14;
+        // It is of no VLAN: an access port of another takes it, as it is.
+        for (port, vid) in params.ports.iter_mut().zip([10, 20]) {
+            port.vlans = Some(PortVlans { native: Some(vid), members: [vid].into_iter().collect() });
+        }
+        assert!(!lldp(&params).contains("vlan "), "{}", lldp(&params));
         assert!(lldp(&params).contains("verdict     admitted"), "{}", lldp(&params));
         params.ports[0].lldp = true;
         assert!(lldp(&params).contains("consumed: read by LLDP"), "{}", lldp(&params));
