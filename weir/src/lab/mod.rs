@@ -12,7 +12,7 @@ use crate::file::write_file;
 use crate::log;
 use crate::output::{self, say};
 use crate::quantity::time;
-use crate::run::{Origin, Running, Stop};
+use crate::run::{Origin, Running, Stop, hangup};
 use anyhow::{Result, bail};
 use clap::Args;
 use hosts::{Hosts, Manners};
@@ -77,6 +77,8 @@ const HELD_PER_HOST: u64 = 1024;
 const LOOK: Duration = Duration::from_secs(1);
 
 pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
+    let hangup = hangup()?;
+    let stop = Stop::on_signal()?;
     output::detach()?;
     let origin = match &args.config {
         Some(path) => Origin::File(path.clone()),
@@ -109,8 +111,8 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
         bail!("port {} speaks {format}, RoCEv2 hosts speak standard frames: use --hosts rclink", port.name);
     }
     log::start(args.log.as_deref());
-    let stop = Stop::on_signal()?;
-    let mut running = Running::start(&config, eal, HELD_PER_HOST * config.ports.len() as u64, &origin)?;
+    let extra = HELD_PER_HOST * config.ports.len() as u64;
+    let mut running = Running::start(&config, eal, extra, &origin, hangup)?;
     running.describe(&config);
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
     let clock = Clock::new(&running.eal);

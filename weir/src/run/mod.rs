@@ -161,11 +161,12 @@ impl Stop {
 }
 
 pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
+    let hangup = hangup()?;
+    let stop = Stop::on_signal()?;
     output::detach()?;
     let config = check::load(&args.config)?.config;
-    let stop = Stop::on_signal()?;
     log::start(args.log.as_deref());
-    let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()))?;
+    let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()), hangup)?;
     running.describe(&config);
     let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);
@@ -206,9 +207,13 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// SIGHUP no longer ends the program: it asks for the configuration to be read again. Nor does a file that has grown
-/// to the limit of its size (SIGXFSZ): that is an error of whoever writes it.
-fn hangup() -> Result<Arc<AtomicBool>> {
+/// SIGHUP no longer ends the program: it asks for the configuration to be read again, as soon as there is a switch. To be
+/// asked for before the file is read the first time. Nor does a file that has grown to the limit of its size (SIGXFSZ) end
+/// the program: that is an error of whoever writes it.
+///
+/// # Errors
+/// The signal handlers cannot be installed.
+pub fn hangup() -> Result<Arc<AtomicBool>> {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .context("cannot catch SIGXFSZ")?;
     let flag = Arc::<AtomicBool>::default();
@@ -219,11 +224,17 @@ fn hangup() -> Result<Arc<AtomicBool>> {
 
 impl Running {
     /// Starts DPDK, opens all ports, launches the workers. Nothing runs unless everything does.
-    /// `extra`: frames that others in this process may hold.
+    /// `extra`: frames that others in this process may hold. `hangup`: SIGHUP has come.
     ///
     /// # Errors
     /// What stands in the way, and what to change.
-    pub fn start(config: &Config, eal_args: &[String], extra: u64, origin: &Origin) -> Result<Self> {
+    pub fn start(
+        config: &Config,
+        eal_args: &[String],
+        extra: u64,
+        origin: &Origin,
+        hangup: Arc<AtomicBool>,
+    ) -> Result<Self> {
         // Before the EAL is up only the lcores the configuration names are known.
         let named = weir_config::workers(&config.ports);
         let size = PoolSize::of(config, named, extra);
@@ -387,7 +398,7 @@ impl Running {
             workers: hired,
             started: Arc::new(config.clone()),
             file: origin.file(),
-            hangup: hangup()?,
+            hangup,
             work: Work::default(),
         };
         let pool = pools[0].clone();

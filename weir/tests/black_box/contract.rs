@@ -2,6 +2,7 @@
 
 use crate::support::frames::{plain, write_pcap};
 use crate::support::program::{Ended, Running, Summary, Switch, WEIR, floating, turn, weir};
+use crate::support::wait_for;
 use nix::sys::signal::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -112,6 +113,32 @@ fn an_early_signal_ends_a_run_too() {
         let by_signal = ended.status.signal() == Some(Signal::SIGTERM as i32) && ended.stdout.is_empty();
         assert!(by_signal || ended.code() == Some(0), "after {delay} ms: {ended:?}");
         assert!(!ended.stderr.contains("panic"), "after {delay} ms: {}", ended.stderr);
+    }
+}
+
+/// Who reloads a switch that is still starting does not end it: it reads its file again when it runs.
+#[test]
+fn an_early_reload_waits_for_the_switch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), &format!("{:?}, \"--file-prefix=weir-reload\"", floating()), TWO_RINGS);
+    let (_turn, file) = (turn(), file.to_str().unwrap());
+    for command in ["run", "lab"] {
+        let mut program = Running::start(Command::new(WEIR).args([command, file, "--log", "text"]));
+        // From the moment it would end well by SIGTERM.
+        let catches = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+            u64::from_str_radix(caught, 16).unwrap() >> (Signal::SIGTERM as u32 - 1) & 1 == 1
+        };
+        while !catches() {
+            std::thread::yield_now();
+        }
+        program.signal(Signal::SIGHUP);
+        program.says("switch ");
+        wait_for("the reload", || program.stderr().contains("reload").then_some(()));
+        let ended = program.stop(Signal::SIGTERM);
+        // A lab that ends at once has delivered no message.
+        assert!(ended.code().is_some(), "{command}: {ended:?}");
     }
 }
 
