@@ -67,7 +67,7 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     const MEMORY: &str = "its memory is set aside at start";
     const DEVICE: &str = "devices are opened at start";
     const SERVER: &str = "management listens where it was told at start";
-    let mut found = Found { new, all: Vec::new() };
+    let mut found = Found { old, new, all: Vec::new() };
     let names = |config: &Config| config.ports.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
     found.compare("switch.name", &old.name, &new.name, "files and metrics are named after it");
     found.compare("switch.seed", &old.seed, &new.seed, "tables are laid out by it");
@@ -98,7 +98,16 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
     found.compare("mgmt.tls_cert", &old.mgmt.tls, &new.mgmt.tls, SERVER);
     found.compare("mgmt.admin_token_file", &old.mgmt.admin_token_file, &new.mgmt.admin_token_file, SERVER);
     found.compare("mgmt.dumpcap", &old.mgmt.dumpcap, &new.mgmt.dumpcap, SERVER);
-    found.compare("lab", &old.lab, &new.lab, "the hosts of a lab are made at start");
+    let (was, is, hosts) = (&old.lab, &new.lab, "the hosts of a lab are made at start");
+    found.compare("lab.pattern", &was.pattern, &is.pattern, hosts);
+    found.compare("lab.load", &was.load, &is.load, hosts);
+    found.compare("lab.frame_bytes", &was.frame_bytes, &is.frame_bytes, hosts);
+    found.compare("lab.dscp", &was.dscp, &is.dscp, hosts);
+    found.compare("lab.dcqcn", &was.dcqcn, &is.dcqcn, hosts);
+    found.compare("lab.hosts", &was.hosts, &is.hosts, hosts);
+    if was.flows != is.flows {
+        found.add("lab.flow", "they would become others".to_owned(), hosts);
+    }
     found.compare("port", &names(old), &names(new), "ports cannot come, go or change their order");
     if names(old) != names(new) {
         return found.all;
@@ -122,12 +131,13 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
         }
         found.compare(&key("lcore"), &a.lcore, &b.lcore, "a port belongs to one worker");
         found.compare(&key("mtu"), &a.mtu, &b.mtu, DEVICE);
-        found.compare(
-            &key("format"),
-            &old.formats[a.format],
-            &new.formats[b.format],
-            "addresses learned are of the format",
-        );
+        let (was, is, learned) =
+            (&old.formats[a.format], &new.formats[b.format], "addresses learned are of the format");
+        if was.name != is.name {
+            found.compare(&key("format"), &was.name, &is.name, learned);
+        } else if was != is {
+            found.add(&key("format"), format!("{} would have other fields", is.name), learned);
+        }
         found.compare(&key("rx_descriptors"), &a.rx_descriptors, &b.rx_descriptors, DEVICE);
         found.compare(&key("tx_descriptors"), &a.tx_descriptors, &b.tx_descriptors, DEVICE);
         found.compare(&key("pfc.mode"), &a.pfc.mode, &b.pfc.mode, DEVICE);
@@ -140,6 +150,7 @@ pub fn fixed(old: &Config, new: &Config) -> Vec<Fixed> {
 }
 
 struct Found<'a> {
+    old: &'a Config,
     new: &'a Config,
     all: Vec<Fixed>,
 }
@@ -149,13 +160,25 @@ impl Found<'_> {
         if was == is {
             return;
         }
+        let told = |config: &Config| {
+            let row = config.explained.iter().rev().find(|row| row.key == key)?;
+            Some(row.value.clone())
+        };
+        // As people write it, where that tells the two apart.
+        let message = match (told(self.old), told(self.new)) {
+            (Some(was), Some(is)) if was != is => format!("{was} would become {is}"),
+            _ => format!("{} would become {}", shown(was), shown(is)),
+        };
+        self.add(key, message, why);
+    }
+
+    fn add(&mut self, key: &str, message: String, why: &'static str) {
         let line = self.new.explained.iter().find_map(|row| match &row.origin {
             Origin::File { line, .. } if row.key == key || row.key.starts_with(&format!("{key}[")) => {
                 Some(*line)
             }
             _ => None,
         });
-        let message = format!("{} would become {}", shown(was), shown(is));
         self.all.push(Fixed { key: key.to_owned(), line, message, why });
     }
 }
@@ -256,13 +279,36 @@ mod tests {
             ("[mgmt]\nlisten = \"off\"\n", "mgmt.listen", Some(10)),
             ("[flows]\nenable = false\n", "flows.enable", Some(10)),
             ("[flows]\nsample = 9\n", "flows.sample", Some(10)),
-            ("[lab]\nload = \"10%\"\n", "lab", None),
+            ("[lab]\nload = \"10%\"\n", "lab.load", Some(10)),
+            ("[[lab.flow]]\nfrom = \"a\"\nto = \"b\"\n", "lab.flow", Some(10)),
+            ("[port_defaults]\nformat = \"afh_gen1\"\n", "port.a.format", Some(10)),
             ("[[port]]\nname = \"c\"\ndevice = \"ring\"\n", "port", Some(2)),
         ] {
             let found = fixed(&config(BASE), &config(&format!("{BASE}{more}")));
             let one = found.iter().find(|f| f.key == key).unwrap_or_else(|| panic!("{key}: {found:?}"));
             assert_eq!(one.line, line, "{one:?}");
         }
+    }
+
+    /// None of it is a structure of the program.
+    #[test]
+    fn what_cannot_change_is_told_as_people_write_it() {
+        let paxi = config(&BASE.replace("roce-lossless", "paxi-standard"));
+        let found = fixed(&config(BASE), &paxi);
+        let said: Vec<_> = found.iter().map(|f| format!("{}: {}", f.key, f.message)).collect();
+        let want = [
+            "lab.hosts: rocev2 would become rclink",
+            "port.a.format: standard would become paxi_standard",
+            "port.b.format: standard would become paxi_standard",
+        ];
+        assert_eq!(said, want);
+        let own = |off: u8| {
+            config(&format!(
+                "{BASE}[port_defaults]\nformat = \"f\"\n[format.f]\ninherit = \"afh_gen1\"\ndst = [{off}, 40]\n"
+            ))
+        };
+        let found = fixed(&own(8), &own(0));
+        assert!(found.iter().any(|f| f.message == "f would have other fields"), "{found:?}");
     }
 
     #[test]
@@ -274,11 +320,8 @@ mod tests {
         for (more, keys) in [
             (", vlan = 7", &["port.i.inc.vlan: 0 would become 7"][..]),
             (", jobs = 3", &["port.i.inc.jobs: 64 would become 3"]),
-            (
-                ", memory = \"64MiB\", quota = \"64MiB\"",
-                &["port.i.inc.memory: 268435456 would become 67108864"],
-            ),
-            (", quota = \"1MiB\"", &["port.i.inc.quota: 67108864 would become 1048576"]),
+            (", memory = \"64MiB\", quota = \"64MiB\"", &["port.i.inc.memory: 256MiB would become 64MiB"]),
+            (", quota = \"1MiB\"", &["port.i.inc.quota: 64MiB would become 1MiB"]),
             (
                 ", first_qpn = 2, qpns = 9",
                 &["port.i.inc.first_qpn: 256 would become 2", "port.i.inc.qpns: 4160 would become 9"],
