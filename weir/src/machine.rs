@@ -119,9 +119,40 @@ impl Machine {
 
     /// The driver a PCI device is bound to.
     pub fn driver(&self, address: &str) -> Option<String> {
-        let link =
-            std::fs::read_link(self.root.join(format!("sys/bus/pci/devices/{address}/driver"))).ok()?;
+        let link = self.link(&format!("sys/bus/pci/devices/{address}/driver"))?;
         Some(link.file_name()?.to_str()?.to_owned())
+    }
+
+    /// Where a symbolic link leads.
+    fn link(&self, path: &str) -> Option<PathBuf> {
+        std::fs::read_link(self.root.join(path)).ok()
+    }
+
+    /// Another process of this program, by its number, that has a packet socket on an interface of this namespace. Of processes of
+    /// other users only root is told.
+    pub fn other_on(&self, interface: &str) -> Option<u32> {
+        const NAME: &str = env!("CARGO_PKG_NAME");
+        let index = self.text(&format!("sys/class/net/{interface}/ifindex"))?;
+        // sk RefCnt Type Proto Iface R Rmem User Inode
+        let sockets = self.text("proc/net/packet")?;
+        let sockets = sockets.lines().skip(1).filter_map(|line| {
+            let mut fields = line.split_whitespace();
+            let on_it = fields.nth(4)? == index.trim();
+            Some(PathBuf::from(format!("socket:[{}]", fields.nth(3)?))).filter(|_| on_it)
+        });
+        let sockets: Vec<_> = sockets.collect();
+        if sockets.is_empty() {
+            return None;
+        }
+        let processes = self.entries("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+        processes.filter(|process| *process != std::process::id()).find(|process| {
+            let files = format!("proc/{process}/fd");
+            let has = |file: &String| {
+                self.link(&format!("{files}/{file}")).is_some_and(|link| sockets.contains(&link))
+            };
+            self.text(&format!("proc/{process}/comm")).is_some_and(|name| name.trim() == NAME)
+                && self.entries(&files).iter().any(has)
+        })
     }
 
     /// The kernel's interfaces of a PCI device: drivers that share a NIC with DPDK keep theirs.

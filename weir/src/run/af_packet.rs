@@ -119,6 +119,19 @@ pub fn fits(port: &PortConfig, machine: &Machine) -> Result<()> {
     }
 }
 
+/// That nobody else of this program takes frames of the interface: each would forward them.
+///
+/// # Errors
+/// A process that does.
+pub fn is_free(port: &PortConfig, machine: &Machine) -> Result<()> {
+    let Some(interface) = interface(port) else { return Ok(()) };
+    let Some(process) = machine.other_on(interface) else { return Ok(()) };
+    let what = format!(
+        "process {process}, a weir too, takes the frames of interface {interface} already: each would be forwarded twice"
+    );
+    Err(refuse("", what, format!("end it (kill {process}), or name another interface")))
+}
+
 /// What an interface with this MTU does to frames of a port, and what to change. `None`: it takes what the port may send.
 pub fn too_small(port: &PortConfig, interface: &str, mtu: u32) -> Option<(String, String)> {
     let (own, takes) = (u32::from(port.mtu), mtu::longest(mtu));
@@ -167,6 +180,35 @@ mod tests {
         assert!(devargs(&port("net_af_packet0,framesz=2048,iface=none0", 1981)).is_ok());
         let gaps = port("net_af_packet0,framesz=9296,blocksz=12288,iface=none0", 9216);
         assert!(devargs(&gaps).unwrap_err().to_string().contains("not a multiple"));
+    }
+
+    #[test]
+    fn an_interface_has_one_switch() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("sys/class/net/w0/ifindex", "7\n");
+        write("sys/class/net/w1/ifindex", "8\n");
+        write(
+            "proc/net/packet",
+            "sk RefCnt Type Proto Iface R Rmem User Inode\n0000 3 3 0003 7 1 0 0 123\n0000 3 3 0003 8 1 0 0 124\n",
+        );
+        for (process, name, socket) in [(77, "weir", 123), (78, "tcpdump", 124)] {
+            write(&format!("proc/{process}/comm"), &format!("{name}\n"));
+            let files = root.path().join(format!("proc/{process}/fd"));
+            std::fs::create_dir(&files).unwrap();
+            std::os::unix::fs::symlink(format!("socket:[{socket}]"), files.join("5")).unwrap();
+        }
+        let machine = Machine::new(root.path());
+        let is_free = |device: &str| is_free(&port(device, 1518), &machine);
+        let taken = is_free("net_af_packet0,iface=w0").unwrap_err();
+        assert!(format!("{taken:#}").contains("process 77"), "{taken:#}");
+        for device in ["net_af_packet0,iface=w1", "net_af_packet0,iface=none", "net_tap0,iface=w0", "ring"] {
+            assert!(is_free(device).is_ok(), "{device}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::sockets::{self, MemifSockets};
 use super::{af_packet, devargs};
 use crate::machine::Machine;
 use crate::output::say_err;
+use crate::refusal::at;
 use anyhow::{Context, Result, bail};
 use std::time::{Duration, Instant};
 use weir_config::{DeviceKind, PfcMode, PortConfig, PortRate, RING_FRAMES};
@@ -103,6 +104,9 @@ pub fn start_eal(
     let machine = Machine::here();
     if let Some(error) = misfits(ports, &args, &machine).into_iter().next() {
         return Err(error);
+    }
+    for port in ports {
+        at(named(port), af_packet::is_free(port, &machine))?;
     }
     pool.fits(&args, lcores)?;
     engines_fit(ports, pool, (&args, lcores), &machine)?;

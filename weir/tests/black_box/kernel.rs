@@ -34,6 +34,26 @@ impl Hosts {
     }
 }
 
+/// Each would forward every frame. Another namespace has interfaces of its own, of the same names.
+#[test]
+fn a_second_switch_on_an_interface_is_refused() {
+    let (hosts, others) = (need!(hosts()), need!(hosts()));
+    let mut switch = Switch::shipped_in(&hosts.between, "af-packet.toml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/af-packet.toml");
+    let second = |namespace: &Namespace| {
+        let mut command = namespace.command(WEIR);
+        command.args([&floating(), &format!("--file-prefix=weir-second-{}", std::process::id()), "--"]);
+        Running::start(command.arg("run").arg(&file).args(["--for", "100ms"])).ended()
+    };
+    let refused = second(&hosts.between);
+    let said = format!("process {}, a weir too, takes the frames of interface veth0", switch.program().id());
+    assert_eq!(refused.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains(&said), "{said}: {}", refused.stderr);
+    let elsewhere = second(&others.between);
+    assert_eq!(elsewhere.code(), Some(0), "{elsewhere:?}");
+    switch.stop_after_hosts_came_and_went();
+}
+
 /// Small segments get through at once, since the switch makes up checksums. Data that TCP leaves a NIC to cut does not, and
 /// the switch says what to type: `run` by itself, `doctor`, and an event. What it says helps.
 #[test]
