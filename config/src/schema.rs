@@ -186,7 +186,7 @@ tables! {
         key("capacity", "16 to 1048576, default 16384", "entries"),
         key("ageing", "time from 10ms, default 300s, 0 never", "learnt entries are forgotten after this silence (FDB aging time)"),
         key("unknown_unicast", "\"flood\" or \"drop\", default \"flood\"", "unknown destinations, where a port does not say otherwise"),
-        key("link_local", "word or list of names and numbers, default \"bpdu\"", "frames for 01:80:c2:00:00:00 to :0f (802.1Q table 8-1) that go to every other port; the others are dropped (`control.reserved_address`). `bpdu`: `stp` alone; `drop`: none; `forward`: all; or a list of `stp` (0), `lacp` (2), `eapol` (3), `elmi` (7), `provider_stp` (8), `provider_mvrp` (13), `lldp` (14) and numbers. Those of 1, MAC control, end at every port"),
+        key("link_local", "word or list of names and numbers, default \"bpdu\"", "frames for 01:80:c2:00:00:00 to :0f (802.1Q table 8-1) that go to every other port; of ports with `vlan` to those that share one with the port they came by, and as they came: no tag is put on or taken off. The others are dropped (`control.reserved_address`). `bpdu`: `stp` alone; `drop`: none; `forward`: all; or a list of `stp` (0), `lacp` (2), `eapol` (3), `elmi` (7), `provider_stp` (8), `provider_mvrp` (13), `lldp` (14) and numbers. Those of 1, MAC control, end at every port"),
         key("loop_moves", "0 to 1000000, default 20", "addresses that change ports in every 100 ms, seen by one lcore, for as long as `loop_time`: the event `loop`. 0: never"),
         key("loop_time", "time 100ms to 60s, default 300ms", "see `loop_moves`"),
         key("static", "list of tables", "fixed entries"),

@@ -149,6 +149,9 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let vlans = Vlans::of(params.ports.iter().map(|port| port.vlans.as_ref()));
     let retag_at = |out: usize| match (vlan, &vlans) {
         (Some(Ok(vlan)), Some(vlans)) => vlans.retag(vlan, PortId(out as u16)),
+        (None, Some(vlans)) if port.vlans.is_some() => {
+            vlans.sharing(asked.port).contains(PortId(out as u16)).then_some(Retag::Keep)
+        }
         _ => Some(Retag::Keep),
     };
     let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));

@@ -198,27 +198,45 @@ pub struct VlanPorts {
 
 /// The ports of each VLAN.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vlans(Box<[VlanPorts]>);
+pub struct Vlans {
+    ports: Box<[VlanPorts]>,
+    /// By port those that are in a VLAN with it.
+    sharing: Vec<PortSet>,
+}
 
 impl Vlans {
     /// Of all ports in order; `None`: none of them says anything about VLANs.
     pub fn of<'a>(ports: impl Iterator<Item = Option<&'a PortVlans>>) -> Option<Self> {
-        let mut vlans: Option<Self> = None;
-        for (port, of_port) in ports.enumerate() {
+        let all: Vec<_> = ports.collect();
+        if all.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut ports: Box<[VlanPorts]> = vec![VlanPorts::default(); VIDS].into();
+        for (port, of_port) in all.iter().enumerate() {
             let Some(of_port) = of_port else { continue };
-            let vlans = vlans.get_or_insert_with(|| Self(vec![VlanPorts::default(); VIDS].into()));
             for vid in of_port.members.iter() {
-                let VlanPorts { tagged, untagged } = &mut vlans.0[usize::from(vid)];
+                let VlanPorts { tagged, untagged } = &mut ports[usize::from(vid)];
                 let set = if of_port.native == Some(vid) { untagged } else { tagged };
                 set.insert(PortId(port as u16));
             }
         }
-        vlans
+        let with = |of_port: &PortVlans| {
+            let vlans = of_port.members.iter().map(|vid| ports[usize::from(vid)].all());
+            vlans.fold(PortSet::EMPTY, |with, members| with.union(&members))
+        };
+        let sharing = all.iter().map(|of_port| of_port.map_or(PortSet::EMPTY, with)).collect();
+        Some(Self { ports, sharing })
     }
 
     /// The ports of a VLAN.
     pub fn ports(&self, vid: u16) -> VlanPorts {
-        self.0.get(usize::from(vid)).copied().unwrap_or_default()
+        self.ports.get(usize::from(vid)).copied().unwrap_or_default()
+    }
+
+    /// The ports that are in a VLAN with this one, itself among them: where frames go that are in no VLAN, those of link-local
+    /// protocols. Bridges beyond see each other's then if, and only if, data passes between them.
+    pub fn sharing(&self, port: PortId) -> PortSet {
+        self.sharing.get(port.index()).copied().unwrap_or_default()
     }
 
     /// What is done to a frame of this VLAN that leaves by a port. `None`: the port is no member.
@@ -229,6 +247,13 @@ impl Vlans {
         } else {
             tagged.contains(out).then(|| vlan.with_tag())
         }
+    }
+}
+
+impl VlanPorts {
+    /// All of them.
+    pub fn all(&self) -> PortSet {
+        self.tagged.union(&self.untagged)
     }
 }
 

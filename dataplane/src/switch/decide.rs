@@ -132,7 +132,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let input = &mut self.ports[port.index()];
         let ports = match several {
             Several::Group(group) => self.fdb.group(group),
-            Several::All => input.flood,
+            // In no VLAN: they leave as they came.
+            Several::All => match (&self.vlans, &input.params.vlans) {
+                (Some(vlans), Some(_)) => input.flood.intersection(&vlans.sharing(port)),
+                _ => input.flood,
+            },
             Several::Flood(kind) => {
                 if let Some(policers) = &mut input.policers
                     && !policers.admits(kind, frame.len() as u64, headers.meta.rx_ns)

@@ -121,7 +121,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut others = asked.ports.intersection(&self.ports[port.index()].flood).without(port);
         if let (Some(vlan), Some(vlans)) = (asked.vlan, &self.vlans) {
             let members = vlans.ports(vlan.vid);
-            others = others.intersection(&members.tagged.union(&members.untagged));
+            others = others.intersection(&members.all());
         }
         let live: PortSet = others.iter().filter(|out| self.ports.is_up(*out)).collect();
         let (mut too_long, mut parts) = (0, [(live, Retag::Keep), (PortSet::EMPTY, Retag::Keep)]);

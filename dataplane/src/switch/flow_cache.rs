@@ -252,7 +252,7 @@ pub(super) enum Several {
     Group(GroupId),
     /// All others, within the limits of storm control.
     Flood(FloodKind),
-    /// All others, without limits: link-local frames that are passed on.
+    /// All others that are in a VLAN with the port, without limits: link-local frames that are passed on.
     All,
 }
 

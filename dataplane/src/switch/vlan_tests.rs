@@ -88,15 +88,20 @@ fn what_is_no_member_is_dropped_by_name() {
     assert_conserved(&s);
 }
 
-/// BPDUs among them: a bridge behind a trunk takes none with a tag.
+/// BPDUs among them: a bridge behind a trunk takes none with a tag, and there is no loop through ports that share no VLAN.
 #[test]
 fn what_is_passed_on_between_bridges_is_of_no_vlan() {
-    for (from, watched) in [(0, false), (3, false), (0, true), (3, true)] {
+    let to = [(0, vec![1, 3, 4]), (2, vec![3, 4]), (3, vec![0, 1, 2, 4]), (4, vec![0, 1, 2, 3]), (5, vec![])];
+    for ((from, to), watched) in to.iter().flat_map(|case| [(case, false), (case, true)]) {
         let mut params = five();
         params.ports.iter_mut().for_each(|port| port.link_local = 1);
+        // A trunk of another VLAN, and one of none.
+        params.ports.extend(params.ports[..2].to_vec());
+        (params.ports[5].vlans, params.ports[6].vlans) = (trunk(None, &[30]), trunk(None, &[]));
+        params.mmu = super::super::tests::params(7).mmu;
         let mut s = Switch::<OwnedFrame>::new(params).unwrap();
         if watched {
-            let port = PortId(from);
+            let port = PortId(*from);
             let order = TapOrder { port, filter: Filter::default(), count: 64, bytes: 64, drops: false };
             s.arm(Some(Box::new(Tap::new(order).0)));
         }
@@ -105,12 +110,16 @@ fn what_is_passed_on_between_bridges_is_of_no_vlan() {
         {
             let mut bytes = tagged(1, 2, tags).bytes().to_vec();
             bytes[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0]);
-            receive(&mut s, from, [OwnedFrame::new(bytes.clone())], 0);
-            let mut want = vec![vec![bytes]; 5];
-            want[usize::from(from)].clear();
-            assert_eq!(left(&mut s), want, "from {from}, tags {tags:x?}, watched {watched}");
+            // By itself, and several of a burst.
+            for burst in [1, 3] {
+                receive(&mut s, *from, vec![OwnedFrame::new(bytes.clone()); burst], 0);
+                let mut want = vec![vec![]; 7];
+                to.iter().for_each(|out| want[*out] = vec![bytes.clone(); burst]);
+                assert_eq!(left(&mut s), want, "from {from}, tags {tags:x?}, watched {watched}");
+            }
         }
-        assert_eq!((drops(&s, from), s.fdb().len()), (vec![], 0));
+        let nowhere = if to.is_empty() { vec![(DropReason::LookupNoPort, 28)] } else { vec![] };
+        assert_eq!((drops(&s, *from), s.fdb().len()), (nowhere, 0));
         assert_conserved(&s);
     }
 }

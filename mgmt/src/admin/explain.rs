@@ -388,10 +388,11 @@ mod tests {
         let mut params = f.params.clone();
         assert!(lldp(&params).contains("DROPPED: control.reserved_address"), "{}", lldp(&params));
         params.ports[0].link_local = 1 << 14;
-        // It is of no VLAN: an access port of another takes it, as it is.
-        for (port, vid) in params.ports.iter_mut().zip([10, 20]) {
-            port.vlans = Some(PortVlans { native: Some(vid), members: [vid].into_iter().collect() });
-        }
+        // It is of no VLAN: a trunk that shares one with its port takes it, as it is; where none is shared no bridge is.
+        let vlans = |native, vid| Some(PortVlans { native, members: [vid].into_iter().collect() });
+        (params.ports[0].vlans, params.ports[1].vlans) = (vlans(Some(10), 10), vlans(None, 20));
+        assert!(lldp(&params).contains("DROPPED: lookup.no_port"), "{}", lldp(&params));
+        params.ports[1].vlans = vlans(None, 10);
         assert!(!lldp(&params).contains("vlan "), "{}", lldp(&params));
         assert!(lldp(&params).contains("verdict     admitted"), "{}", lldp(&params));
         params.ports[0].lldp = true;

@@ -39,9 +39,23 @@ fn state(ns: &Namespace, port: &str) -> String {
 fn a_bridge_with_stp_finds_its_loop_through_the_switch() {
     let ns = need!(bridge("1"));
     let switch = Switch::start_in(&ns, SWITCH);
+    loop_is_found(&ns, switch);
+}
+
+/// From an access port to a trunk: a bridge takes no BPDU with a tag for one.
+#[test]
+fn a_bridge_with_stp_finds_its_loop_through_a_vlan() {
+    let ns = need!(bridge("1"));
+    let vlans =
+        SWITCH.replace("iface=w0\"\n", "iface=w0\"\nvlan = { access = 10 }\n") + "vlan = { trunk = 10 }\n";
+    let switch = Switch::start_in(&ns, &vlans);
+    loop_is_found(&ns, switch);
+}
+
+fn loop_is_found(ns: &Namespace, switch: Switch) {
     ns.set("bridge0", "up");
     wait_for("one port that forwards and one that does not", || {
-        let states = ["h0", "h1"].map(|port| state(&ns, port));
+        let states = ["h0", "h1"].map(|port| state(ns, port));
         assert_ne!(states, ["forwarding", "forwarding"], "the bridge has not seen its own BPDUs");
         (states == ["forwarding", "blocking"]).then_some(())
     });
