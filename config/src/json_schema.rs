@@ -1,9 +1,10 @@
 //! The configuration as a JSON Schema, for editors that complete and check while one types.
 //!
-//! Made of the same keys as the reference in `docs/config.md`. It knows names of keys and tables, words, booleans and plain ranges;
-//! units, references and what depends on other keys are the reader's to check (`weir check`).
+//! Made of the same keys as the reference in `docs/config.md`. It knows names of keys and tables, words, booleans, plain ranges and how
+//! quantities are written; what they may come to, references and what depends on other keys are the reader's to check (`weir check`).
 
 use crate::schema::{self, Key, Table};
+use crate::units;
 use serde_json::{Map, Value, json};
 
 /// Which table stands behind a key.
@@ -111,14 +112,25 @@ fn of_form(form: &str) -> Value {
     {
         return json!({ "type": "integer", "minimum": least, "maximum": most });
     }
+    if let Some(pattern) = units::pattern(listed) {
+        // A bare number is of the base unit.
+        return json!({ "type": ["integer", "string"], "minimum": 0, "pattern": pattern });
+    }
     match accepted {
         "integer" => json!({ "type": "integer" }),
         "table" => json!({ "type": "object" }),
         "text" | "path" | "port name" | "scheduler name" | "profile name" | "format name" => {
             json!({ "type": "string" })
         }
-        "list of texts" | "list of names" | "list of port names" => {
-            json!({ "type": "array", "items": { "type": "string" } })
+        "MAC address" | "group MAC address" | "IP address" | "address" | "whole path of a .pcapng file" => {
+            json!({ "type": "string" })
+        }
+        // One may stand for a list of one.
+        _ if accepted == "numbers and ranges" || listed.contains("list of") && !listed.contains("field") => {
+            match listed.contains(|c: char| c.is_ascii_digit()) || listed.contains("numbers") {
+                true => json!({ "type": ["array", "string", "integer"] }),
+                false => json!({ "type": ["array", "string"] }),
+            }
         }
         _ => json!({}),
     }
@@ -127,22 +139,32 @@ fn of_form(form: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regex::Regex;
 
     /// Where a document is not what the schema says: as much of JSON Schema as the one above uses.
     fn faults(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
-        let fits = match schema["type"].as_str() {
+        let is = |kind: &Value| match kind.as_str() {
             Some("object") => value.is_object(),
             Some("array") => value.is_array(),
             Some("string") => value.is_string(),
             Some("integer") => value.is_i64() || value.is_u64(),
             Some("boolean") => value.is_boolean(),
-            _ => true,
+            _ => panic!("{kind} is no type"),
         };
+        let fits = match &schema["type"] {
+            Value::Null => true,
+            Value::Array(kinds) => kinds.iter().any(is),
+            kind => is(kind),
+        };
+        let written = schema["pattern"]
+            .as_str()
+            .zip(value.as_str())
+            .is_none_or(|(pattern, text)| Regex::new(pattern).unwrap().is_match(text));
         let number = value.as_i64().unwrap_or(0);
         let below = schema["minimum"].as_i64().is_some_and(|least| number < least);
         let above = schema["maximum"].as_i64().is_some_and(|most| number > most);
         let word = schema["enum"].as_array().is_some_and(|words| !words.contains(value));
-        if !fits || below || above || word {
+        if !fits || !written || below || above || word {
             found.push(at.to_owned());
         }
         for (key, inner) in value.as_object().into_iter().flatten() {
@@ -205,11 +227,120 @@ mod tests {
             ("[[buffer.profile]]\nlossless = true", ".buffer.profile[0].name is missing"),
             ("[map.m]\ndscp_to_tv = {}", ".map.m.dscp_to_tv"),
             ("[colour]", ".colour"),
+            ("[buffer]\ncontrol_bytes = false", ".buffer.control_bytes"),
+            ("[buffer]\ncontrol_bytes = []", ".buffer.control_bytes"),
+            ("[buffer]\nsize = \"12 parsecs\"", ".buffer.size"),
+            ("[buffer]\nsize = -1", ".buffer.size"),
+            ("rate = \"auto\"", ".port[0].rate"),
+            ("rate = 1.5", ".port[0].rate"),
+            ("cable = \"5 miles\"", ".port[0].cable"),
+            ("storm_control = { broadcast = {} }", ".port[0].storm_control.broadcast"),
+            ("[fdb]\nageing = \"5m\"", ".fdb.ageing"),
+            ("[pfc]\nrefresh = \"half\"", ".pfc.refresh"),
+            ("[watchdog]\ndetection_time = true", ".watchdog.detection_time"),
+            ("trust = false", ".port[0].trust"),
+            ("mac = 3", ".port[0].mac"),
         ] {
             let text = format!("{port}{more}\n");
             assert_eq!(wrong(&text), [at], "{more}");
             assert!(crate::load("t.toml", &text).is_err(), "{more}");
         }
+    }
+
+    /// Every key with values of all kinds: what the reader takes the schema does not refuse.
+    #[test]
+    fn the_schema_refuses_nothing_that_the_reader_takes() {
+        const VALUES: [&str; 34] = [
+            "false",
+            "true",
+            "0",
+            "1",
+            "3",
+            "10",
+            "200",
+            "65536",
+            "0x10",
+            "-1",
+            "1.5",
+            "\"\"",
+            "\"a\"",
+            "\"*\"",
+            "\"auto\"",
+            "\"none\"",
+            "\"unlimited\"",
+            "\"10\"",
+            "\"64 kib\"",
+            "\"1.5MiB\"",
+            "\"200ms\"",
+            "\" 10us \"",
+            "\"2.5g\"",
+            "\"100Mbps\"",
+            "\"7pps\"",
+            "\"5%\"",
+            "\"3m\"",
+            "\"02:00:00:00:00:01\"",
+            "\"10.0.0.1\"",
+            "\"0-2,5\"",
+            "[]",
+            "[3]",
+            "[\"a\", \"b\"]",
+            "{}",
+        ];
+        let ports = "[[port]]\nname = \"a\"\ndevice = \"net_null0\"\n[[port]]\nname = \"b\"\ndevice = \"net_null1\"\n";
+        // What a table needs beside the key; `=` stands where the table is a value of a port.
+        let needs = |path: &str| match path {
+            "[[fdb.static]]" => "mac = \"02:00:00:00:00:01\"\nport = \"a\"\n",
+            "[[fdb.group]]" => "mac = \"01:00:5e:00:00:01\"\nports = \"a\"\n",
+            "[[buffer.profile]]" | "[[scheduler]]" | "[[wred]]" => "name = \"x\"\n",
+            "[[buffer.pg]]" => "pgs = 3\nprofile = \"ingress_default\"\n",
+            "[[buffer.queue]]" => "queues = 3\nprofile = \"egress_default\"\n",
+            "[[queue]]" => "queues = 3\n",
+            "[[lag]]" => "name = \"x\"\nmembers = [\"a\", \"b\"]\n",
+            "[[mirror]]" => "name = \"x\"\nto = \"b\"\n",
+            _ => "",
+        };
+        let (schema, mut taken, mut both, mut refused) = (json_schema(), 0, 0, 0);
+        for table in schema::ALL.iter().filter(|table| !table.free && !table.path.is_empty()) {
+            for key in table.keys {
+                for value in VALUES {
+                    let (path, name) = (table.path, key.name);
+                    let text = match path {
+                        "[[port]]" if ["name", "device"].contains(&name) => continue,
+                        "[[port]]" => format!("{ports}{name} = {value}\n"),
+                        "keys of [format.NAME]" => format!("{ports}[format.x]\n{name} = {value}\n"),
+                        "keys of [map.NAME]" => format!("{ports}[map.x]\n{name} = {value}\n"),
+                        _ if path.contains("{ ... }") => {
+                            let (outer, _) = path.split_once(" =").unwrap();
+                            let of_port = path.ends_with("of a port");
+                            let header = if of_port { "" } else { "[[mirror]]\nname = \"x\"\nto = \"b\"\n" };
+                            format!("{ports}{header}{outer} = {{ {name} = {value} }}\n")
+                        }
+                        _ if path.starts_with('[') => {
+                            let rest: String = needs(path)
+                                .lines()
+                                .filter(|line| !line.starts_with(&format!("{name} =")))
+                                .map(|line| format!("{line}\n"))
+                                .collect();
+                            format!("{ports}{path}\n{rest}{name} = {value}\n")
+                        }
+                        _ => continue,
+                    };
+                    let Ok(parsed) = toml::from_str::<toml::Value>(&text) else { panic!("{text}") };
+                    let mut found = Vec::new();
+                    faults(&schema, &serde_json::to_value(parsed).unwrap(), "", &mut found);
+                    match (crate::load("t.toml", &text).is_ok(), found.is_empty()) {
+                        (true, _) => {
+                            taken += 1;
+                            assert!(found.is_empty(), "{path} {name} = {value}: {found:?}");
+                        }
+                        (false, true) => refused += 1,
+                        (false, false) => both += 1,
+                    }
+                }
+            }
+        }
+        assert!(taken > 300, "{taken}");
+        assert!(both > 3 * refused, "{both} refused by both, {refused} by the reader alone");
     }
 
     /// A table that no key leads to would be missing from the schema.
