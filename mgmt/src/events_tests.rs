@@ -77,7 +77,7 @@ fn events_name_the_flow_behind_most() {
         |kind: &str| events.iter().find(|event| event["event"] == kind && event["port"] != "p0").unwrap();
     for kind in ["xoff", "burst"] {
         let told = ["flow", "flow_share", "flow_from"].map(|key| of(kind)[key].clone());
-        assert_eq!(told, [json!("10.0.0.7 -> 10.0.0.9 QP 0x17"), json!(0.7), json!("p0")], "{kind}");
+        assert_eq!(told, [json!("10.0.0.7:49152 -> 10.0.0.9 QP 0x17"), json!(0.7), json!("p0")], "{kind}");
     }
     // Nothing is known of losses, and nothing at all of the other port.
     assert!(of("drops")["flow"].is_null());

@@ -43,7 +43,7 @@ pub struct Where {
     pub reason: Option<DropReason>,
 }
 
-/// `10.0.0.7 -> 10.0.0.9 QP 0x1a`
+/// `10.0.0.7:49153 -> 10.0.0.9 QP 0x1a`
 impl fmt::Display for FlowId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([src, dst], protocol) = (self.ends(), self.protocol_name());
@@ -52,7 +52,9 @@ impl fmt::Display for FlowId {
             false => format!("{address}:{port}"),
         };
         match (self.qp(), self.ports(), protocol) {
-            (Some(qp), ..) => write!(f, "{src} -> {dst} QP {qp:#x}"),
+            // The source port of RoCEv2 is all that tells ways through a fabric apart.
+            (Some(qp), Some((from, _)), _) => write!(f, "{} -> {dst} QP {qp:#x}", place(src, from)),
+            (Some(qp), None, _) => write!(f, "{src} -> {dst} QP {qp:#x}"),
             (None, Some((from, to)), protocol) => {
                 write!(f, "{} -> {} {}", place(src, from), place(dst, to), protocol.unwrap_or_default())
             }

@@ -313,6 +313,12 @@ fn names_say_what_there_is() {
     let v6 = FlowId([3 | 4 | 17 << 8, 53 << 16 | 9, 1, 0xfd << 56, 2, 0xfd << 56]);
     assert_eq!(text(v6), "[fd00::1]:9 -> [fd00::2]:53 udp");
     assert_eq!(text(FlowId([2 | 8 | 132 << 8, 0x1a << 32, 1, 0, 2, 0])), "0.0.0.1 -> 0.0.0.2 QP 0x1a");
+    // Ways of one queue pair are of several source ports.
+    let way = |port: u64| with(2 | 4 | 8 | 17 << 8, 0x1a << 32 | 4791 << 16 | port);
+    assert_eq!(
+        [way(49_152), way(7)],
+        ["10.0.0.1:49152 -> 10.0.0.2 QP 0x1a", "10.0.0.1:7 -> 10.0.0.2 QP 0x1a"]
+    );
     let stations = FlowId([1, 0, 1 << 60 | 0x0200_0000_0001, 0, 3 << 60 | 0x1f, 0]);
     assert_eq!(text(stations), "02:00:00:00:00:01 -> 0x1f");
     assert_eq!(text(FlowId::default()), "unknown -> unknown");

@@ -44,7 +44,7 @@ fn flows_are_told_with_shares_and_what_is_left() {
         rows[0],
         json!({
             "port": "p\"1\\", "cause": "mark", "priority": 3, "reason": null, "from": "p0",
-            "flow": "10.0.0.7 -> 10.0.0.9 QP 0x17", "src": "10.0.0.7", "dst": "10.0.0.9", "protocol": "udp",
+            "flow": "10.0.0.7:49152 -> 10.0.0.9 QP 0x17", "src": "10.0.0.7", "dst": "10.0.0.9", "protocol": "udp",
             "src_port": 49152, "dst_port": 4791, "qp": 0x17,
             "share": 0.7, "share_at_most": 0.7, "count": 140, "count_at_most": 140, "unit": "frames",
         })
@@ -104,7 +104,20 @@ fn flows_are_shown_to_people() {
     assert_eq!(lines[0], ["Port", "Cause", "Prio", "From", "Flow", "Share/%", "Count", "Unit", "Reason"]);
     assert_eq!(
         lines[2],
-        ["p\"1\\", "mark", "3", "p0", "10.0.0.7", "->", "10.0.0.9", "QP", "0x17", "70.0", "140", "frames"]
+        [
+            "p\"1\\",
+            "mark",
+            "3",
+            "p0",
+            "10.0.0.7:49152",
+            "->",
+            "10.0.0.9",
+            "QP",
+            "0x17",
+            "70.0",
+            "140",
+            "frames"
+        ]
     );
     assert!(
         text.contains("p\"1\\ pause: 4.0 pauses in 2 s, 32 frames looked at, 37.5 % of others"),
