@@ -26,7 +26,7 @@ pub(super) fn status(a: &Answers, _: bool) -> Vec<Grid> {
             cell(&own["mtu"]),
             none(),
             cell(&port["device"]),
-            none(),
+            vlan_of(a, &name),
             cell(&port["link"]),
             cell(&own["admin_status"]),
             cell(&port["driver"]),
@@ -34,6 +34,27 @@ pub(super) fn status(a: &Answers, _: bool) -> Vec<Grid> {
         ]
     };
     vec![Grid::new("", &heads, a.rows("ports").iter().map(row).collect())]
+}
+
+/// Column `Vlan`: the LAG that a port is in, else `trunk` where some of its frames have tags, its VLAN where none have; `routed` of
+/// a port in none, which reaches nobody here. On a switch without VLANs there is nothing to say.
+fn vlan_of(a: &Answers, port: &str) -> String {
+    let of = |table: &str| {
+        let rows = a.config[table].as_object().into_iter().flatten();
+        let keys = rows.filter_map(|(key, row)| Some((key.split_once('|')?, row)));
+        keys.filter(|((_, member), _)| *member == port)
+            .map(|((of, _), row)| (of.to_owned(), row))
+            .collect::<Vec<_>>()
+    };
+    if let Some((lag, _)) = of("PORTCHANNEL_MEMBER").pop() {
+        return lag;
+    }
+    match of("VLAN_MEMBER").as_slice() {
+        [] if a.config["VLAN"].is_null() => "N/A".to_owned(),
+        [] => "routed".to_owned(),
+        [(vlan, row)] if row["tagging_mode"] == "untagged" => vlan.clone(),
+        _ => "trunk".to_owned(),
+    }
 }
 
 /// Bytes per second, in the form `show interfaces counters` has there.

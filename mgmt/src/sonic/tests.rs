@@ -113,6 +113,25 @@ fn the_configuration_stands_under_sonics_headings() {
     assert!(one.config("BUFFER_POOL").len() > 1);
 }
 
+/// Column `Vlan` of `interfaces status`.
+#[test]
+fn a_port_is_of_a_vlan_a_trunk_or_of_a_lag() {
+    let status = |more: &str| {
+        let mut answers = answers(Some("p0"));
+        let text = format!("[[port]]\nname = \"p0\"\ndevice = \"ring\"\n{more}");
+        let config = weir_config::load("t", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
+        answers.add_config(serde_json::from_str(&weir_config::sonic::export(&config).json).unwrap());
+        let rows = View::named("interfaces status").unwrap().json(&answers, false);
+        rows[0]["rows"][0]["Vlan"].clone()
+    };
+    assert_eq!(status(""), "N/A");
+    assert_eq!(status("vlan = { access = 10 }\n"), "Vlan10");
+    assert_eq!(status("vlan = { trunk = \"10,20\" }\n"), "trunk");
+    assert_eq!(status("vlan = { trunk = 10, native = 20 }\n"), "trunk");
+    assert_eq!(status("vlan = { trunk = [] }\n"), "routed");
+    assert_eq!(status("[[lag]]\nname = \"po1\"\nmembers = \"p0\"\n"), "po1");
+}
+
 #[test]
 fn neighbours_under_sonics_headings() {
     let answers = answers(None);
