@@ -21,7 +21,7 @@ use weir_config::units::size;
 use weir_config::{Config, Diagnostic, load, show_rate, show_size, show_time, sonic};
 use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
 use weir_dataplane::types::PRIORITIES;
-use weir_layout::Grid;
+use weir_layout::{Grid, show_length};
 
 /// `weir advise`
 #[derive(Debug, Args)]
@@ -56,6 +56,8 @@ pub struct AdviseArgs {
     pub json: bool,
 }
 
+/// `--poll-gap` unless given.
+const POLL_GAP: Duration = Duration::from_micros(10);
 /// The priority that is lossless, and its group and queue (preset `roce-lossless`).
 const LOSSLESS: usize = 3;
 /// A buffer in which everything has room: what is promised does not depend on how much there is.
@@ -133,12 +135,9 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
         line(format!("[eal]\nargs = [\"-l\", \"0-{}\"]\n", plan.lcores));
     }
     line("[qos]\npreset = \"roce-lossless\"\n".into());
-    let cable = args.link.cable;
-    line(format!(
-        "[port_defaults]\nrate = \"{}\"\ncable = \"{cable}m\"\nmtu = {}\n",
-        show_rate(args.link.rate),
-        args.link.mtu
-    ));
+    let LinkArgs { rate, cable, mtu } = args.link;
+    let (rate, cable) = (show_rate(rate), show_length(cable));
+    line(format!("[port_defaults]\nrate = \"{rate}\"\ncable = \"{cable}\"\nmtu = {mtu}\n"));
     line(format!("[buffer]\nsize = \"{}\"", show_size(size)));
     if plan.fixed.is_some() {
         line("control_bytes = 0  # a chip sets nothing aside for CNPs".into());
@@ -257,9 +256,15 @@ fn read_back(text: &str) -> Result<Config> {
     };
     let of_option = |diagnostic: &Diagnostic| Some((option_of(diagnostic)?, diagnostic.clone()));
     Err(match found.iter().filter(|diagnostic| diagnostic.is_error()).find_map(of_option) {
-        Some((option, Diagnostic { message, remedy, .. })) => refuse(option, message, remedy),
+        Some((option, Diagnostic { message, remedy, .. })) => refuse(option, of_one(&message), remedy),
         None => check::refused("advice", &found),
     })
+}
+
+/// What is said of all ports alike, said of the option: without the key of the first port, and the others.
+fn of_one(message: &str) -> &str {
+    let message = message.strip_prefix("port.Ethernet0.").unwrap_or(message);
+    message.split(" (the same of ").next().unwrap_or(message)
 }
 
 /// The sums fit: what is shared must hold two frames for each group that may be full.
@@ -304,14 +309,29 @@ fn head(args: &AdviseArgs, config: &Config, ways: &[Column]) -> String {
     let b = &config.buffer;
     let groups = config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count() as u64;
     let mut out = String::new();
-    let given = format!(
-        "weir advise --ports {} --rate {} --cable {}m --mtu {} --buffer {}",
+    let mut given = format!(
+        "weir advise --ports {} --rate {} --cable {} --mtu {} --buffer {}",
         args.ports,
         show_rate(args.link.rate),
-        args.link.cable,
+        show_length(args.link.cable),
         args.link.mtu,
         show_size(args.buffer)
     );
+    let mut also = |option: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = write!(given, " {option} {value}");
+        }
+    };
+    also("--oversubscribe", args.oversubscribe.map(|ratio| ratio.to_string()));
+    also("--lcores", args.lcores.map(|lcores| lcores.to_string()));
+    also(
+        "--poll-gap",
+        Some(args.poll_gap).filter(|gap| *gap != POLL_GAP).map(|gap| show_time(gap.as_nanos() as u64)),
+    );
+    also("--device", args.device.as_ref().map(|device| format!("'{device}'")));
+    if args.sonic {
+        given.push_str(" --sonic");
+    }
     let _ = writeln!(out, "# {given}\n#\n# Headroom of a lossless group, three ways:\n#");
     for line in table(ways) {
         let _ = writeln!(out, "{}", format!("#   {line}").trim_end());
@@ -458,6 +478,24 @@ mod tests {
         }
     }
 
+    /// Typed again it is the same advice.
+    #[test]
+    fn the_head_has_every_option_that_was_given() {
+        for more in [
+            "",
+            " --oversubscribe 2 --lcores 4 --poll-gap 20us --device net_af_packet{n},iface=e{n}",
+            " --sonic",
+        ] {
+            let line = FABRIC.replace("100m", "100.5m") + more;
+            let args = args(&line);
+            let config = promised(&args, &Plan { lcores: 1, fixed: None }).unwrap();
+            let head = head(&args, &config, &columns(&headroom_args(&args, 1)).unwrap());
+            let given = head.lines().next().unwrap().trim_start_matches("# weir advise ").replace('\'', "");
+            assert_eq!(given, line);
+            assert_eq!(config.ports[0].cable_mm, Some(100_500));
+        }
+    }
+
     #[test]
     fn advice_for_a_chip_is_sonics_tables_with_sonics_headroom() {
         let args = args(&format!("{FABRIC} --sonic"));
@@ -475,8 +513,9 @@ mod tests {
         let good = "--ports 4 --rate 100G --cable 5m --mtu 9216 --buffer 16MiB --poll-gap 10us";
         assert!(for_this_switch(&args(good)).is_ok());
         for (option, value, what) in [
-            ("--mtu", "20", "20B is outside 64B to 16128B"),
-            ("--rate", "1000", "nothing moves at less than 1M"),
+            ("--mtu", "20", "--mtu: mtu = 20B is outside 64B to 16128B; use"),
+            ("--rate", "1000", "--rate: rate = 1K: nothing moves at less than 1M; write"),
+            ("--rate", "1bps", "--rate: rate = 1bit/s: nothing moves at less than 1M; write"),
             ("--buffer", "1", ""),
         ] {
             let word = good.split_whitespace().skip_while(|word| *word != option).nth(1).unwrap();

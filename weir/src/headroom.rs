@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::output::say;
-use crate::quantity::{frame, gap, metres};
+use crate::quantity::{cable, frame, gap};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ pub struct LinkArgs {
     /// Rate of the port, e.g. 100G.
     #[arg(long, value_parser = rate)]
     pub rate: u64,
-    /// Length of the cable, e.g. 40m.
-    #[arg(long, value_parser = metres)]
-    pub cable: u32,
+    /// Length of the cable, e.g. 40m; started metres count as whole ones.
+    #[arg(long, value_parser = cable)]
+    pub cable: u64,
     /// Longest frame, bytes without FCS.
     #[arg(long, value_parser = frame, default_value = "9216")]
     pub mtu: u32,
@@ -76,8 +76,7 @@ pub struct Column {
 pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
     let lossless_mtu = args.lossless_mtu.unwrap_or(args.link.mtu);
     let input = |turns: Turns| {
-        let cable_mm = u64::from(args.link.cable) * 1000;
-        let input = headroom_input(DeviceKind::Pci, args.link.rate, cable_mm, args.link.mtu, turns);
+        let input = headroom_input(DeviceKind::Pci, args.link.rate, args.link.cable, args.link.mtu, turns);
         let own = OwnTerms { crossing_frame: lossless_mtu, ..input.own };
         HeadroomInput { lossless_mtu, small_packet_percentage: args.small_packets, own, ..input }
     };
@@ -105,10 +104,9 @@ pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
     let columns = columns(args)?;
     if args.json {
         let models: Vec<_> = columns.iter().map(as_json).collect();
-        say!(
-            "{}",
-            json!({ "rate": args.link.rate, "cable_m": args.link.cable, "mtu": args.link.mtu, "models": models })
-        );
+        let LinkArgs { rate, cable, mtu } = args.link;
+        let metres = if cable.is_multiple_of(1000) { json!(cable / 1000) } else { json!(cable as f64 / 1e3) };
+        say!("{}", json!({ "rate": rate, "cable_m": metres, "mtu": mtu, "models": models }));
     } else {
         table(&columns).iter().for_each(|line| say!("{line}"));
     }

@@ -43,8 +43,8 @@ pub fn queue_pair(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("`{text}` is not a queue pair from 0 to 0xffffff"))
 }
 
-/// Whole metres of cable, rounded up.
-pub fn metres(text: &str) -> Result<u32, String> {
+/// Length of a cable, mm.
+pub fn cable(text: &str) -> Result<u64, String> {
     let mm = units::length(text)?;
     if mm > units::LONGEST_CABLE_MM {
         let km = units::LONGEST_CABLE_MM / 1_000_000;
@@ -53,7 +53,7 @@ pub fn metres(text: &str) -> Result<u32, String> {
              its own link alone"
         ));
     }
-    Ok(mm.div_ceil(1000) as u32)
+    Ok(mm)
 }
 
 #[cfg(test)]
@@ -67,8 +67,11 @@ mod tests {
         assert_eq!((rate("100g"), rate("100Gbps")), (Ok(100_000_000_000), Ok(100_000_000_000)));
         assert_eq!(time("10s"), Ok(Duration::from_secs(10)));
         assert_eq!((time("10"), time("1.5m")), (Ok(Duration::from_secs(10)), Ok(Duration::from_secs(90))));
-        assert_eq!((metres("300m"), metres("40"), metres("120km")), (Ok(300), Ok(40), Ok(120_000)));
-        assert!(metres("900km").unwrap_err().contains("120 km"));
+        assert_eq!(
+            (cable("100.5m"), cable("40"), cable("120km")),
+            (Ok(100_500), Ok(40_000), Ok(120_000_000))
+        );
+        assert!(cable("900km").unwrap_err().contains("120 km"));
         assert_eq!((frame("9K"), frame("9216")), (Ok(9000), Ok(9216)));
         for bad in ["", "ten", "-1s", "1e3s", "1e3", "inf", "nan"] {
             let text = time(bad).unwrap_err();
