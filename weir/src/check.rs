@@ -23,6 +23,7 @@ use weir_inc::places::Places;
 use weir_inc::spec::JobSpec;
 use weir_layout::{Grid, counted};
 use weir_mgmt::admin::Fault;
+use weir_mgmt::admin::inc::job;
 
 /// `weir check`
 #[derive(Debug, Args)]
@@ -215,7 +216,7 @@ fn engines(config: &Config, files: &[PathBuf]) -> Result<Vec<Engine>> {
     let mut found = Vec::new();
     let mut jobs = Vec::new();
     for path in files {
-        let spec: JobSpec = in_file(path, serde_json::from_str(&read(path)?))?;
+        let spec = in_file(path, job(read(path)?.as_bytes()))?;
         jobs.push((path, spec));
     }
     let all: Vec<_> = config.ports.iter().filter_map(|port| Some((port, port.engine?))).collect();

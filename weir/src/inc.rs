@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use weir_config::EngineConfig;
 use weir_inc::params::JobParams;
 use weir_inc::spec::JobSpec;
-use weir_mgmt::admin::inc::PATH;
+use weir_mgmt::admin::inc::{PATH, job};
 use weir_mgmt::api::documents::{JobDone, json};
 use weir_mgmt::client;
 use weir_mgmt::show as tables;
@@ -109,7 +109,7 @@ fn add(args: &AddArgs) -> Result<()> {
     for path in &args.jobs {
         let text = check::read(path)?;
         // What is no job is found with its line before anybody is asked.
-        in_file(path, serde_json::from_str::<JobSpec>(&text))?;
+        in_file(path, job(text.as_bytes()))?;
         let answer = at(path.display(), client::order(&socket, PATH, &text))?;
         let said: JobDone = client::read(&answer)?;
         if args.json {

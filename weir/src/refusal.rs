@@ -274,6 +274,9 @@ fn of_client(error: &ClientError) -> Vec<Fault> {
     };
     match error {
         ClientError::Nobody(_) => one("--socket", "start `weir run` or `weir lab`, or say --socket PATH"),
+        ClientError::Denied(_) => {
+            one("--socket", "ask as the user it runs as or as root, or say --socket PATH")
+        }
         ClientError::Several(_) => one("--name", "say which with --name NAME, or --socket PATH"),
         ClientError::Unknown(..) => one("--name", "give a name that runs here, or --socket PATH"),
         ClientError::Io(path, source) => of_file(path, error, source),

@@ -1,6 +1,9 @@
 //! Orders about jobs of in-network aggregation.
 
 use super::{Fault, Refusal};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use std::fmt;
 use weir_inc::spec::JobSpec;
 
 /// Where jobs are posted and shown.
@@ -33,9 +36,10 @@ impl JobOrder {
             let mut value = serde_json::from_slice(body).unwrap_or_default();
             super::integers(&mut value);
             // The place of a fault is known where the text was read.
-            serde_json::from_value(value).map_err(|_| error)
+            let read = value.is_object().then(|| serde_json::from_value(value).ok()).flatten();
+            read.ok_or(error)
         };
-        let spec = serde_json::from_slice(body).or_else(again);
+        let spec = job(body).or_else(again);
         spec.map(|spec| Self::Add(Box::new(spec))).map_err(|error: serde_json::Error| {
             let fault = Fault {
                 path: "job".into(),
@@ -50,9 +54,49 @@ impl JobOrder {
     }
 }
 
+/// The job in this JSON.
+///
+/// # Errors
+/// It is no object with the keys of a job.
+pub fn job(text: &[u8]) -> serde_json::Result<JobSpec> {
+    struct Job;
+    impl<'de> Visitor<'de> for Job {
+        type Value = JobSpec;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a job, which is an object with the keys of docs/inc.md: { \"id\": 7, ... }")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JobSpec, A::Error> {
+            JobSpec::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let spec = json.deserialize_any(Job)?;
+    json.end()?;
+    Ok(spec)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_object_is_told_what_a_job_is() {
+        for text in ["[]", "7", "null", "[1, null, 2, 3]"] {
+            let refusal = JobOrder::add(text.as_bytes()).unwrap_err();
+            assert!(
+                refusal.detail.contains("expected a job, which is an object"),
+                "{text}: {}",
+                refusal.detail
+            );
+        }
+        let text = include_str!("../../../configs/inc-job.json");
+        let twice = JobOrder::add(format!("{text}{text}").as_bytes()).unwrap_err();
+        assert!(twice.detail.contains("trailing characters"), "{}", twice.detail);
+        let without = JobOrder::add(b"{}").unwrap_err();
+        assert!(without.detail.contains("missing field `id`"), "{}", without.detail);
+    }
 
     #[test]
     fn a_number_is_the_same_however_it_is_written() {

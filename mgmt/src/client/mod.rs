@@ -29,6 +29,11 @@ pub enum ClientError {
         "no switch runs here: no socket answers in {0}; start `weir run` or `weir lab`, or say --socket PATH"
     )]
     Nobody(String),
+    /// Nobody that we may ask listens, and there are places where we may not look.
+    #[error(
+        "whether a switch runs here cannot be seen: no rights for {0}; ask as the user it runs as or as root, or say --socket PATH"
+    )]
+    Denied(String),
     /// More than one does.
     #[error("several switches run here: say which with --name NAME, or --socket PATH: {0}")]
     Several(String),
@@ -57,25 +62,33 @@ pub enum ClientError {
 /// else can put a socket there.
 ///
 /// # Errors
-/// [`ClientError::Nobody`], [`ClientError::Unknown`] or [`ClientError::Several`].
+/// [`ClientError::Nobody`], [`ClientError::Denied`], [`ClientError::Unknown`] or [`ClientError::Several`].
 pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientError> {
-    let entries = folders.iter().filter(|folder| is_private(folder)).flat_map(std::fs::read_dir).flatten();
-    let mut alive: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "sock"))
-        .filter(|path| UnixStream::connect(path).is_ok())
-        .collect();
+    let (mut alive, mut denied) = (Vec::new(), Vec::new());
+    let mut may_not = |path: &Path, error: &io::Error| {
+        if error.kind() == ErrorKind::PermissionDenied {
+            denied.push(path.to_owned());
+        }
+    };
+    for folder in folders.iter().filter(|folder| is_private(folder)) {
+        let entries = std::fs::read_dir(folder).inspect_err(|error| may_not(folder, error));
+        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        for path in paths.filter(|path| path.extension().is_some_and(|e| e == "sock")) {
+            match UnixStream::connect(&path) {
+                Ok(_) => alive.push(path),
+                Err(error) => may_not(&path, &error),
+            }
+        }
+    }
     alive.sort();
     let list = |paths: &[PathBuf]| {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     };
-    if alive.is_empty() {
-        return Err(ClientError::Nobody(list(folders)));
-    }
     let its: Vec<PathBuf> =
         alive.iter().filter(|path| name.is_none_or(|name| is_socket_of(path, name))).cloned().collect();
     match &its[..] {
+        [] if !denied.is_empty() => Err(ClientError::Denied(list(&denied))),
+        [] if alive.is_empty() => Err(ClientError::Nobody(list(folders))),
         [] => Err(ClientError::Unknown(name.unwrap_or_default().to_owned(), list(&alive))),
         [one] => Ok(one.clone()),
         many => Err(ClientError::Several(list(many))),

@@ -6,6 +6,40 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+/// A folder one may not look into, and a socket one may not ask, are no absence.
+#[test]
+fn a_switch_one_may_not_ask_is_told_from_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode =
+        |path: &std::path::Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    mode(folder.path(), 0o755);
+    let sockets = folder.path().join("weir");
+    std::fs::create_dir(&sockets).unwrap();
+    let socket = sockets.join("leaf1.sock");
+    let _listens = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    mode(&socket, 0o600);
+    let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups", WEIR];
+    let ask = |more: &[&str]| {
+        let mut nobody_asks = Command::new("setpriv");
+        let output = nobody_asks.args(nobody).args(more).env("RUNTIME_DIRECTORY", &sockets).output();
+        output.map(|output| (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    };
+    if !ask(&["--version"]).is_ok_and(|(good, _)| good) {
+        eprintln!("skipped: only root can be somebody else, with setpriv, who may start {WEIR}");
+        return;
+    }
+    for (of_folder, place) in [(0o700, &sockets), (0o755, &socket)] {
+        mode(&sockets, of_folder);
+        for more in [&["show", "switch"][..], &["show", "switch", "--name", "leaf1"]] {
+            let (good, told) = ask(more).unwrap();
+            assert!(!good && told.contains(&format!("no rights for {}", place.display())), "{told}");
+        }
+    }
+    std::fs::remove_file(&socket).unwrap();
+    let (_, told) = ask(&["show", "switch", "--name", "leaf1"]).unwrap();
+    assert!(told.contains("no switch runs here"), "{told}");
+}
+
 /// Opening the socket to others does not make them the owner.
 #[test]
 fn others_at_the_socket_need_a_token() {
