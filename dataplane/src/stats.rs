@@ -433,6 +433,10 @@ counters! {
         shared_used: one,
         /// Bytes of headroom in use, all shards.
         headroom_used: one,
+        /// Bytes of the control pool in use by this shard.
+        control_used: one,
+        /// Bytes in use by its copies for mirrors.
+        mirror_used: one,
         /// Highest use of the shared pool since start, as this shard saw it.
         shared_peak: one,
         /// Highest use of headroom since start, as this shard saw it.

@@ -45,6 +45,32 @@ fn lost(s: &Switch<OwnedFrame>, port: u16, reason: DropReason) -> u64 {
     s.stats(PortId(port)).drops.0[reason as usize]
 }
 
+/// What waits in the pools of their own is told.
+#[test]
+fn bytes_in_use_by_cnps_and_copies_are_told() {
+    let mut params = mirrored(vec![mirror(&[0], &[])]);
+    params.mmu.control = 10_000;
+    params.ports.iter_mut().for_each(|port| port.control_pool = true);
+    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let used = |s: &Switch<OwnedFrame>| {
+        let mut block = crate::stats::LoopStats::default();
+        s.fill_loop_stats(&mut block);
+        (block.control_used, block.mirror_used)
+    };
+    // UDP to port 4791, BTH of opcode 0x81: a CNP of 100 bytes.
+    let mut cnp = frame(1, 2, 0, 100).bytes().to_vec();
+    (cnp[16], cnp[17], cnp[23]) = (0, 86, 17);
+    cnp[34..42].copy_from_slice(&[0xc0, 0, 0x12, 0xb7, 0, 66, 0, 0]);
+    cnp[42] = 0x81;
+    receive(&mut s, 1, [OwnedFrame::new(cnp), frame(1, 2, 0, 300)], 0);
+    receive(&mut s, 0, [frame(0, 1, 0, 200)], 0);
+    let copies = used(&s).1;
+    assert!(used(&s).0 == 100 && copies >= 200, "{:?}", used(&s));
+    (0..4).for_each(|out| drop(sent(&mut s, out)));
+    s.tick(1);
+    assert_eq!(used(&s), (0, 0));
+}
+
 #[test]
 fn received_frames_are_copied_as_they_came_and_once() {
     let mut s = switch(vec![mirror(&[0], &[])]);

@@ -413,6 +413,9 @@ impl<F: Frame> Switch<F> {
         }
         loop_stats.shared_used = pools.shared_used;
         loop_stats.headroom_used = pools.headroom_used;
+        let used = |pg: Option<PgIx>| pg.map_or(0, |pg| self.admission.pg_view(pg).used);
+        loop_stats.control_used = used(self.admission.control_pg());
+        loop_stats.mirror_used = used(self.admission.mirror_pg());
         loop_stats.shared_peak = pools.shared_peak.peak(PERSISTENT);
         loop_stats.headroom_peak = pools.headroom_peak.peak(PERSISTENT);
     }

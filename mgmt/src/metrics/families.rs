@@ -212,7 +212,15 @@ pub const ALL: &[Family] = &[
     family(
         "weir_buffer_used_bytes",
         "Bytes in use, as workers see it",
-        Gauges(|s| pools(s, &[("shared", |l| l.shared_used), ("headroom", |l| l.headroom_used)])),
+        Gauges(|s| {
+            let parts = |part: &str, bytes: u64| (vec![("part", part.to_owned())], bytes as f64);
+            let seen = pools(s, &[("shared", |l| l.shared_used), ("headroom", |l| l.headroom_used)]);
+            let own = [
+                parts("control", s.snapshot.total(|l| l.control_used)),
+                parts("mirrors", s.snapshot.total(|l| l.mirror_used)),
+            ];
+            seen.into_iter().chain(own).collect()
+        }),
     ),
     family(
         "weir_buffer_peak_bytes",
@@ -292,7 +300,7 @@ pub const ALL: &[Family] = &[
     ),
     family(
         "weir_ecn_selected_packets",
-        "Frames the marking law selected, markable or not",
+        "Frames the marking law selected to be marked, markable or not; drops by WRED are weir_drops_total of egress.wred",
         Counts(|s| lanes(s, |p, q| p.stats.ecn_selected[q])),
     ),
     family(

@@ -105,7 +105,7 @@ pub const ALL: &[Table] = &[
     table(
         "latency",
         "/v1/latency",
-        "Time from reception to the driver taking the frame, and its parts: residence = queueing + pause.",
+        "Time from reception to the driver taking the frame, and its parts: residence = queueing + pause. Times are kept in buckets, and each number is the upper end of one, up to an eighth above the time it stands for; the longest, too.",
         LATENCY,
         true,
         by_priority,
@@ -380,8 +380,8 @@ const POOLS: &[Pool] = &[
         |s| Some(pool(s, |l| l.headroom_used)),
         |s| Some(pool(s, |l| l.headroom_peak)),
     ),
-    ("control", |s| s.info.buffer.control, |_| None, |_| None),
-    ("mirrors", |s| s.info.buffer.mirrors, |_| None, |_| None),
+    ("control", |s| s.info.buffer.control, |s| Some(s.total(|l| l.control_used)), |_| None),
+    ("mirrors", |s| s.info.buffer.mirrors, |s| Some(s.total(|l| l.mirror_used)), |_| None),
 ];
 
 /// Every worker sees the pools of all; the one that saw most is nearest.

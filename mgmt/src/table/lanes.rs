@@ -197,7 +197,7 @@ pub(super) const ECN: &[Column] = &[
         "selected",
         Count,
         "Selected/pkts",
-        "frames the law selected, markable or not (ecn-selected-pkts)",
+        "frames the law selected to be marked, markable or not (ecn-selected-pkts); not those that `wred_drop` dropped, which are `egress.wred`",
         |r| count(r.port().stats.ecn_selected[r.i]),
     ),
     col("marked", Count, "EcnMarked/pkts", "frames weir changed to CE (ecn-marked-pkts)", |r| {
