@@ -202,6 +202,7 @@ fn port_params(
         },
         link_local: config.fdb.link_local,
         lldp: config.lldp_of(port) != LldpMode::Off,
+        lacp: false,
         vlans: port.vlans.clone(),
         storm_control: port.storm_control,
         learning: port.learning,

@@ -195,6 +195,15 @@ drop_reasons! {
     LookupAdminDown = ("lookup", "admin_down", Arrival, "normal while a port is switched off; else set admin = \"up\" of the port", operator),
     /// The egress port was switched off with the frame queued, or on its way there.
     EgressAdminDown = ("egress", "admin_down", Departure, "normal when a port is switched off; stop what sends to it first if nothing is to be lost", operator),
+    /// LACP and other slow protocols, faster than management reads them.
+    ControlLacpNoRoom = ("control", "lacp_no_room", Arrival, "a partner sends far more LACP than three frames a second: find it (weir show lag)",
+        never("meant for the bridge itself, not to be forwarded")),
+    /// Received by a member of a LAG that LACP has take nothing: its partner sends although the two ends have not agreed.
+    IngressLagInactive = ("ingress", "lag_inactive", Arrival, "see why LACP keeps the member out (show lag): the partner is another one, speaks no LACP, or the cable leads elsewhere", alarm),
+    /// No member of the LAG that the destination is known at may send, by LACP.
+    LookupLagInactive = ("lookup", "lag_inactive", Arrival, "see why LACP keeps the members out (show lag)", alarm),
+    /// Queued at a member of a LAG when LACP took it out.
+    EgressLagInactive = ("egress", "lag_inactive", Departure, "the partner went silent or left: see its events and show lag", alarm),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

@@ -51,6 +51,10 @@ pub struct Occupancy {
     pub flood_exceeded: Vec<u64>,
     /// Ports without a link.
     pub down: PortSet,
+    /// Members of LAGs that LACP does not let send, and those of them that take nothing.
+    pub not_distributing: PortSet,
+    /// See [`Occupancy::not_distributing`].
+    pub not_collecting: PortSet,
 }
 
 impl Occupancy {
@@ -156,7 +160,10 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     };
     let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
     let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
-    let status = |to: PortId| PortStatus::of(!seen.down.contains(to), params.ports[to.index()].admin_down);
+    let status = |to: PortId| {
+        let admin_down = params.ports[to.index()].admin_down;
+        PortStatus::of(!seen.down.contains(to), admin_down, !seen.not_distributing.contains(to))
+    };
     // Stations behind a member of a LAG are behind the others, too.
     let lag_of = |named: PortSet| {
         let all = |lag: &&LagParams| named.iter().all(|to| lag.members.contains(to));
@@ -209,6 +216,9 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let verdict = match (refused, to, retag) {
         _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
         _ if consumed => AdmitVerdict::Admitted,
+        _ if seen.not_collecting.contains(asked.port) => {
+            AdmitVerdict::Refused(DropReason::IngressLagInactive)
+        }
         (Some(reason), ..) => AdmitVerdict::Refused(reason),
         (_, None, _) => AdmitVerdict::Refused(PortStatus::nowhere(among.iter().map(status))),
         (_, Some(to), _) if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),

@@ -1,10 +1,10 @@
-//! Link aggregation groups (802.1AX, static): ports that are one to the forwarding table.
+//! Link aggregation groups (802.1AX): ports that are one to the forwarding table.
 //!
 //! Stations behind a LAG are known at its first port, whichever they were seen at. A frame for one leaves by one member,
 //! chosen by a hash of its flow ([`crate::parse::HashFields`]); so does the one copy that a LAG gets of what is flooded.
 //! Everything else is a member's own: priority groups, queues, pauses, marks, counters.
 //!
-//! A member whose link is lost leaves the hash: its flows are divided among the others, and those of the others stay where
+//! A member whose link is lost, or that LACP takes out ([`LagMember`]), leaves the hash: its flows are divided among the others, and those of the others stay where
 //! they are. When it comes back they return.
 
 use crate::parse::HashFields;
@@ -24,11 +24,22 @@ pub struct LagParams {
     pub fields: HashFields,
 }
 
+/// What a port of a LAG carries where LACP says that (802.1AX: the mux machine).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LagMember {
+    /// Nothing but frames of the link itself.
+    Detached,
+    /// What it receives.
+    Collecting,
+    /// What it receives, and what is sent by it.
+    Distributing,
+}
+
 /// A LAG as the switch uses it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lag {
     members: ArrayVec<PortId, MAX_MEMBERS>,
-    /// Those of them whose link is up.
+    /// Those of them that frames can leave by.
     up: ArrayVec<PortId, MAX_MEMBERS>,
     pub fields: HashFields,
 }

@@ -178,7 +178,7 @@ counters! {
         mirrored: one,
         /// Frames received or sent here that mirrors gave to files: no copies that the switch holds.
         recorded: one,
-        /// Times that it left or joined its LAG because its link went down or came up: flows have moved.
+        /// Times that it left or joined its LAG because of its link or of LACP: flows have moved.
         lag_changes: one,
         /// MAC control frames received and consumed.
         rx_control: one,
@@ -188,6 +188,10 @@ counters! {
         rx_lldp: one,
         /// LLDP frames sent.
         tx_lldp: one,
+        /// Frames of the slow protocols (LACP, marker) received and given to management, and no data frames either.
+        rx_lacp: one,
+        /// Those sent.
+        tx_lacp: one,
         /// PFC frames that had to wait because no memory was there for them.
         tx_control_no_memory: one,
         /// Frames forwarded by their Ethernet header although their IP header is malformed.

@@ -13,7 +13,7 @@ use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::egress::MicroburstConfig;
 use crate::fdb::FdbEntry;
 use crate::frame::{Frame, OwnedFrame};
-use crate::lag::LagParams;
+use crate::lag::{LagMember, LagParams};
 use crate::parse::{HashFields, Profile, Variant};
 use crate::pfc::frame::PfcFrame;
 use crate::portset::PortSet;
@@ -124,8 +124,10 @@ fn configured(dice: &mut Dice, fixed: &SwitchParams, depths: bool) -> SwitchPara
     if dice.one_in(2) {
         let fields = dice.one(&[HashFields::L2, HashFields::L3, HashFields::L4]);
         params.lags = vec![LagParams { members: [1, 2, 4].map(PortId).into_iter().collect(), fields }];
-        for member in [2, 4] {
+        let lacp = dice.one_in(2);
+        for member in [1, 2, 4] {
             params.ports[member].vlans = params.ports[1].vlans.clone();
+            params.ports[member].lacp = lacp;
         }
     }
     let standard = Profile::standard();
@@ -161,7 +163,7 @@ fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
     let dst = match dice.below(16) {
         0 => 0xffff_ffff_ffff,
         1 => 0x0100_5e00_0000 + dice.below(4) as u64,
-        2 => 0x0180_c200_0000 + dice.one(&[0, 2, 14, 5]),
+        2 => 0x0180_c200_0000 + dice.one(&[0, 2, 2, 14, 5]),
         3 => station(100 + dice.below(3)),
         _ => station(dice.below(24)),
     };
@@ -184,7 +186,7 @@ fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
     match dice.below(8) {
         0 => bytes.extend([8, 6, 0, 1]),
         1 => bytes.extend([0x88, 0x08, 1, 1]),
-        2 => bytes.extend([0x88, 0xcc]),
+        2 => bytes.extend(dice.one(&[[0x88, 0xcc], [0x88, 0x09]])),
         3 => {
             bytes.extend([0x86, 0xdd, 0x60 | tos >> 4, tos << 4, 0, 0, 0, dice.one(&[26, 26, 255]), 17, 64]);
             bytes.extend([7; 32]);
@@ -346,6 +348,10 @@ fn assert_same(both: &mut [Played; 2], what: &str) {
     }
 }
 
+/// What LACP may say of a port.
+const MEMBER: [LagMember; 4] =
+    [LagMember::Detached, LagMember::Collecting, LagMember::Distributing, LagMember::Distributing];
+
 fn tap_order(dice: &mut Dice) -> TapOrder {
     let filter = dice.one(&[
         Filter::default(),
@@ -383,6 +389,10 @@ fn play(seed: u64, shards: usize) {
             1 => {
                 let (port, up) = (dice.below(PORTS.into()) as u16, dice.one_in(2));
                 both.iter_mut().for_each(|played| played.of(port).set_link(PortId(port), up, now));
+            }
+            5..8 => {
+                let (port, member) = (dice.one(&[1, 2, 4]), dice.one(&MEMBER));
+                both.iter_mut().for_each(|played| played.of(port).set_lag_member(PortId(port), member, now));
             }
             2 => frames = pool(&mut dice),
             3 => {

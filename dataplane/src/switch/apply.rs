@@ -11,7 +11,7 @@ use super::{MirrorParams, PortParams, Switch, SwitchError, SwitchParams};
 use crate::drops::DropReason;
 use crate::fdb::{Fdb, FdbFull};
 use crate::frame::Frame;
-use crate::lag::Lags;
+use crate::lag::{LagMember, Lags};
 use crate::mmu::{Admission, MmuError, MmuParams, PgIx};
 use crate::pfc::bits;
 use crate::pfc::generate::{Cause, Source};
@@ -171,6 +171,10 @@ impl<F: Frame> Switch<F> {
         let port = &mut self.ports[id.index()];
         std::mem::swap(&mut port.params, new);
         let (old, params) = (new, &port.params);
+        if !old.lacp || !params.lacp {
+            // What LACP has said holds no longer, or it has said nothing yet.
+            port.member = LagMember::Detached;
+        }
         if params.queues != old.queues || params.burst != old.burst {
             port.scheduler.reconfigure(&params.queues, params.burst);
         }

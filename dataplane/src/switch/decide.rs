@@ -56,7 +56,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// That it leaves by `out`.
     #[inline(always)]
-    fn decide_for(&self, out: PortId, headers: &ParsedFrame, retag: Retag) -> ForwardingDecision {
+    pub(super) fn decide_for(&self, out: PortId, headers: &ParsedFrame, retag: Retag) -> ForwardingDecision {
         let meta = &headers.meta;
         let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
         let (charged, ecn) = ((meta.pg, control), retag.moved(meta.ecn));

@@ -5,9 +5,12 @@ use crate::drops::DropReason;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::fdb::Lookup;
 use crate::frame::OwnedFrame;
-use crate::lag::LagParams;
+use crate::lag::{LagMember, LagParams};
 use crate::parse::HashFields;
+use crate::pfc::frame::PfcFrame;
 use crate::rng::Rng;
+use crate::switch::LocalProtocol;
+use crate::types::Mac;
 use crate::vlan::PortVlans;
 use std::collections::BTreeMap;
 
@@ -355,4 +358,129 @@ fn members_of_several_lcores_are_one_port_to_all_of_them() {
         shards.iter_mut().for_each(|shard| shard.tick(200_000 + turn * 1_000));
     }
     assert!(shards.iter().all(|shard| shard.fdb().is_empty()));
+}
+
+/// With LACP members carry what it says, and nothing before it has said anything.
+fn with_lacp(fields: HashFields) -> SwitchParams {
+    let mut params = six(fields);
+    LAG.iter().for_each(|port| params.ports[usize::from(*port)].lacp = true);
+    params
+}
+
+fn lost(s: &Switch<OwnedFrame>, port: u16, reason: DropReason) -> u64 {
+    s.stats(PortId(port)).drops.0[reason as usize]
+}
+
+fn told(s: &mut Switch<OwnedFrame>, member: LagMember) {
+    LAG.iter().for_each(|port| s.set_lag_member(PortId(*port), member, 1));
+}
+
+#[test]
+fn members_carry_what_lacp_says_and_nothing_before() {
+    let mut s = Switch::<OwnedFrame>::new(with_lacp(HashFields::L4)).unwrap();
+    let broadcast = |n: u8| udp([mac(n), BROADCAST], [1, 2], [3, 4], 0);
+    let lens = |s: &mut Switch<OwnedFrame>| left(s).iter().map(Vec::len).collect::<Vec<_>>();
+    receive(&mut s, 0, [broadcast(1)], 0);
+    assert_eq!(lens(&mut s), [0, 0, 0, 1, 0, 1], "none of its members");
+    receive(&mut s, 2, [broadcast(101), broadcast(102)], 0);
+    assert_eq!(lens(&mut s), [0; 6]);
+    assert_eq!((lost(&s, 2, DropReason::IngressLagInactive), s.stats(PortId(2)).rx_packets), (2, 2));
+    assert_eq!((s.fdb().len(), s.stats(PortId(2)).lag_changes), (1, 0), "nobody is learned from them");
+    // Both ends of a link take frames before one of them sends.
+    told(&mut s, LagMember::Collecting);
+    receive(&mut s, 2, [broadcast(101)], 0);
+    receive(&mut s, 0, [broadcast(1)], 0);
+    assert_eq!(lens(&mut s), [1, 0, 0, 2, 0, 2]);
+    told(&mut s, LagMember::Distributing);
+    known(&mut s);
+    let (flows, mut plain) = (flows(100), switch(HashFields::L4));
+    known(&mut plain);
+    assert_eq!(members_of(&mut s, &flows, 20), members_of(&mut plain, &flows, 20), "as without LACP");
+    // One is taken out as if its link were lost, but for what is of the link itself.
+    s.set_lag_member(PortId(1), LagMember::Detached, 2);
+    plain.set_link(PortId(1), false, 2);
+    assert_eq!(members_of(&mut s, &flows, 21), members_of(&mut plain, &flows, 21));
+    assert_eq!((s.fdb().len(), s.stats(PortId(1)).lag_changes), (16, 2), "it joined and left");
+    let mut wire = crate::switch::tests::Tap::of(0);
+    assert!(s.send_local(PortId(1), LocalProtocol::Lacp, &[0; 124], &mut wire));
+    // The last one: what was learned behind the LAG is flooded, to the others.
+    told(&mut s, LagMember::Detached);
+    for _ in 0..s.fdb().buckets() {
+        s.tick(2);
+    }
+    receive(&mut s, 0, [of_flow(flows[0], 1)], 2);
+    assert_eq!(lens(&mut s), [0, 0, 0, 1, 0, 1]);
+    assert_conserved(&s);
+}
+
+#[test]
+fn what_waits_at_a_member_that_is_taken_out_and_what_has_no_other_way_is_lost_by_name() {
+    let mut params = with_lacp(HashFields::L2);
+    let key = params.ports[0].profile.key(u64::from_be_bytes([0, 0, 2, 0, 0, 0, 0, 101]), 0);
+    params.stations = vec![(key, PortId(1))];
+    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let one = || udp([mac(1), mac(101)], [1, 2], [3, 4], 0);
+    receive(&mut s, 0, [one()], 0);
+    assert_eq!(lost(&s, 0, DropReason::LookupLagInactive), 1);
+    s.set_lag_member(PortId(2), LagMember::Distributing, 1);
+    receive(&mut s, 0, (0..5).map(|_| one()), 1);
+    s.set_lag_member(PortId(2), LagMember::Collecting, 2);
+    s.tick(2);
+    assert_eq!((lost(&s, 2, DropReason::EgressLagInactive), left(&mut s)[2].len()), (5, 0));
+    // PFC does not depend on it: the link is there.
+    receive(&mut s, 2, [OwnedFrame::new(PfcFrame::uniform(0xff, u16::MAX).encode(Mac::from_u64(2)))], 3);
+    assert_eq!((s.stats(PortId(2)).rx_control, s.gauges(PortId(2), 4).paused_queues), (1, 0xff));
+    s.set_lag_member(PortId(2), LagMember::Detached, 4);
+    receive(&mut s, 2, [OwnedFrame::new(PfcFrame::uniform(0xff, 0).encode(Mac::from_u64(2)))], 5);
+    assert_eq!((s.stats(PortId(2)).rx_control, s.gauges(PortId(2), 6).paused_queues), (2, 0));
+    s.set_link(PortId(2), false, 7);
+    s.set_lag_member(PortId(2), LagMember::Distributing, 8);
+    receive(&mut s, 0, [one()], 8);
+    assert_eq!(lost(&s, 0, DropReason::LookupPortDown) + lost(&s, 0, DropReason::LookupLagInactive), 2);
+    assert_conserved(&s);
+}
+
+/// A LAG that gets LACP while frames flow carries nothing until both ends have agreed, and goes on at once where it loses it.
+#[test]
+fn lacp_comes_and_goes_while_frames_flow() {
+    let (plain, lacp) = (six(HashFields::L4), with_lacp(HashFields::L4));
+    let mut s = Switch::<OwnedFrame>::new(plain.clone()).unwrap();
+    let sends = |s: &mut Switch<OwnedFrame>| {
+        receive(s, 0, [udp([mac(1), BROADCAST], [1, 2], [3, 4], 0)], 0);
+        let outs = left(s);
+        LAG.iter().map(|port| outs[usize::from(*port)].len()).sum::<usize>()
+    };
+    assert_eq!(sends(&mut s), 1);
+    told(&mut s, LagMember::Distributing);
+    s.apply(&mut Change::between(&plain, &lacp).unwrap(), 1).unwrap();
+    assert_eq!(sends(&mut s), 0);
+    told(&mut s, LagMember::Distributing);
+    assert_eq!(sends(&mut s), 1);
+    let mut other = lacp.clone();
+    other.lags[0].fields = HashFields::L2;
+    s.apply(&mut Change::between(&lacp, &other).unwrap(), 2).unwrap();
+    assert_eq!(sends(&mut s), 1, "another hash is no reason to agree anew");
+    told(&mut s, LagMember::Detached);
+    s.apply(&mut Change::between(&other, &plain).unwrap(), 3).unwrap();
+    assert_eq!(sends(&mut s), 1);
+    assert_conserved(&s);
+}
+
+#[test]
+fn other_lcores_hear_what_lacp_says() {
+    let mut params = with_lacp(HashFields::L4);
+    LAG.iter().for_each(|port| params.ports[usize::from(*port)].shard = 1);
+    let mut shards = Switch::<OwnedFrame>::sharded(&params, 2).unwrap();
+    let mut sends = |member: Option<LagMember>| {
+        if let Some(member) = member {
+            told(&mut shards[1], member);
+        }
+        shards[0].tick(1);
+        receive(&mut shards[0], 0, [udp([mac(1), BROADCAST], [1, 2], [3, 4], 0)], 1);
+        shards.iter_mut().rev().for_each(|shard| shard.tick(2));
+        LAG.iter().map(|port| transmit(&mut shards[1], *port, 3).frames.len()).sum::<usize>()
+    };
+    assert_eq!(sends(None), 0);
+    assert_eq!(sends(Some(LagMember::Distributing)), 1);
+    assert_eq!(sends(Some(LagMember::Collecting)), 0);
 }

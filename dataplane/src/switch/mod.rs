@@ -28,7 +28,7 @@ mod handoff;
 mod held;
 mod lag;
 mod lanes;
-mod lldp;
+mod local;
 mod lost;
 mod mirror;
 mod mirror_reader;
@@ -45,7 +45,7 @@ mod vlan;
 pub use apply::{ApplyError, Change, ChangeError};
 pub use channels::{Peer, peers};
 pub use handoff::{FRAMES_IN_FLIGHT, bytes_in_flight};
-pub use lldp::{ETHERTYPE as LLDP_ETHERTYPE, LldpFrame, LldpReader};
+pub use local::{LLDP_ETHERTYPE, LocalFrame, LocalProtocol, LocalReader, SLOW_ETHERTYPE};
 pub use mirror::{MirrorParams, MirrorTo};
 pub use mirror_reader::{MirrorHead, MirrorReader};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
@@ -58,7 +58,7 @@ use crate::egress::{BatchBuffer, Microbursts, Queues, Scheduler, Shaper};
 use crate::fdb::Fdb;
 use crate::flows::FlowRecorder;
 use crate::frame::Frame;
-use crate::lag::Lags;
+use crate::lag::{LagMember, Lags};
 use crate::mmu::{Admission, Mmu};
 use crate::pfc::generate::Generator;
 use crate::pfc::react::Reaction;
@@ -73,7 +73,7 @@ use batching::{AdmissionGroup, GROUPS};
 use copies::Copies;
 use flood::Flood;
 use flow_cache::FlowCache;
-use lldp::LldpQueue;
+use local::LocalQueues;
 pub(crate) use ports::PortStatus;
 use ports::Ports;
 use stage::Stage;
@@ -99,8 +99,11 @@ struct OwnPort<F> {
     fdb_port: PortId,
     /// As the driver said last.
     link: bool,
-    /// Whether frames can pass.
+    /// What LACP lets it carry, if that is asked.
+    member: LagMember,
+    /// Whether frames can leave, and why those that come are lost, if they are.
     status: PortStatus,
+    refuses: Option<DropReason>,
     /// Queues an operator holds back (`SAI PKT_DEQUEUE_ENABLE` off), a bit each.
     held_back: u8,
     /// Queues whose frames the watchdog drops, and queues whose pause it ignores.
@@ -147,8 +150,8 @@ struct OwnPort<F> {
     policers: Option<Box<Policers>>,
     /// Which flows are behind marks, losses, pauses and depth, where somebody wants to know.
     flows: Option<Box<FlowRecorder>>,
-    /// Where frames of LLDP go, if somebody reads them.
-    lldp: Option<Box<LldpQueue>>,
+    /// Where frames of protocols that end here go.
+    local: LocalQueues,
 }
 
 /// A switch, or one shard of it.

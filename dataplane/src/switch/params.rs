@@ -16,7 +16,7 @@ use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
 use crate::flows::{FlowParams, FlowRecorder};
 use crate::frame::Frame;
-use crate::lag::{LagParams, Lags};
+use crate::lag::{LagMember, LagParams, Lags};
 use crate::mmu::{Mmu, MmuError, MmuParams};
 use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, Generator};
@@ -64,9 +64,12 @@ pub struct PortParams {
     /// Addresses 01-80-C2-00-00-00 to -0F, a bit each, whose frames go to every other port. MAC control is consumed
     /// whatever stands here.
     pub link_local: u16,
-    /// LLDP frames go to whoever reads them here ([`Switch::read_lldp`]), whatever `link_local` says; if nobody does, they are
+    /// LLDP frames go to whoever reads them here ([`Switch::read_local`]), whatever `link_local` says; if nobody does, they are
     /// dropped.
     pub lldp: bool,
+    /// LACP says what the port carries ([`Switch::set_lag_member`]), nothing at first. Frames of the slow protocols go to whoever reads
+    /// them, as with `lldp`.
+    pub lacp: bool,
     /// The VLANs it is a member of; `None`: it knows nothing of VLANs. All ports of a switch know of them, or none.
     pub vlans: Option<PortVlans>,
     /// Source addresses are learned.
@@ -270,7 +273,9 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                 flood: flood[at],
                 fdb_port: lags.fdb_port(PortId(at as u16)),
                 link: true,
+                member: LagMember::Detached,
                 status: PortStatus::Up,
+                refuses: None,
                 held_back: 0,
                 // The big red switch may be on from the start (H15).
                 storm_drop: params.watchdog.map_or(0, |config| Watchdog::new(config, 0).drop_queues()),
@@ -304,7 +309,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                     // Streams of their own: what the switch draws stays what it is.
                     Box::new(FlowRecorder::new(flows, !params.seed ^ (at as u64) << 32))
                 }),
-                lldp: None,
+                local: [None, None],
                 params: checked_params(port),
             }
         };
@@ -345,10 +350,12 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             tap: None,
         };
         switch.ports.ids().for_each(|port| switch.note_slow_path_queues(port));
-        let disabled =
-            |port: &PortId| switch.ports.get_own(port.index()).is_some_and(|port| port.params.admin_down);
-        let disabled: Vec<PortId> = switch.ports.own_ids().filter(disabled).collect();
-        disabled.into_iter().for_each(|port| switch.follow_link(port, 0));
+        let own: Vec<PortId> = switch.ports.own_ids().collect();
+        for port in own {
+            switch.follow_link(port, 0);
+            // How it begins is no change.
+            switch.ports[port.index()].stats.lag_changes = 0;
+        }
         Ok(switch)
     }
 }

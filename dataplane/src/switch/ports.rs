@@ -14,6 +14,8 @@ use std::ops::{Index, IndexMut};
 pub(crate) enum PortStatus {
     /// They can.
     Up,
+    /// There is a link, but LACP does not let the LAG of the port send by it.
+    Standby,
     /// There is no link.
     LinkDown,
     /// Switched off by an operator, whatever the link.
@@ -21,17 +23,25 @@ pub(crate) enum PortStatus {
 }
 
 impl PortStatus {
-    pub const fn of(link: bool, admin_down: bool) -> Self {
-        match (admin_down, link) {
-            (true, _) => Self::AdminDown,
-            (false, false) => Self::LinkDown,
-            (false, true) => Self::Up,
+    /// `sends`: LACP lets the port send, or is not asked.
+    pub const fn of(link: bool, admin_down: bool, sends: bool) -> Self {
+        match (admin_down, link, sends) {
+            (true, ..) => Self::AdminDown,
+            (false, false, _) => Self::LinkDown,
+            (false, true, false) => Self::Standby,
+            (false, true, true) => Self::Up,
         }
     }
 
     #[inline(always)]
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Up)
+    }
+
+    /// Frames of the link itself can pass: PFC, LLDP, LACP.
+    #[inline(always)]
+    pub const fn has_link(self) -> bool {
+        matches!(self, Self::Up | Self::Standby)
     }
 
     /// Why a frame is lost that can be flooded to none of the ports it might leave by: if each of them is switched off, an operator
@@ -48,6 +58,7 @@ impl PortStatus {
     pub const fn lost_in_queue(self) -> DropReason {
         match self {
             Self::AdminDown => DropReason::EgressAdminDown,
+            Self::Standby => DropReason::EgressLagInactive,
             Self::Up | Self::LinkDown => DropReason::EgressPortDown,
         }
     }
@@ -56,6 +67,7 @@ impl PortStatus {
     pub const fn lost_at_lookup(self) -> DropReason {
         match self {
             Self::AdminDown => DropReason::LookupAdminDown,
+            Self::Standby => DropReason::LookupLagInactive,
             Self::Up | Self::LinkDown => DropReason::LookupPortDown,
         }
     }

@@ -6,7 +6,7 @@
 //! or lost, as one ([`super::admit`]).
 
 use super::flow_cache::{FlowCache, ForwardingDecision, Place};
-use super::lldp::is_lldp;
+use super::local::LocalProtocol;
 use super::tap::Interest;
 use super::{OwnPort, PortParams, Switch};
 use crate::classify::Class;
@@ -15,7 +15,7 @@ use crate::egress::{BatchHeader, Meta};
 use crate::fdb::{Fdb, Home, Learned, Refusal};
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::parse::{EcnCode, FlowKey, Kind, Parsed, Profile, checksum, in_vlan};
+use crate::parse::{FlowKey, Kind, Parsed, Profile, checksum, in_vlan};
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
 use crate::vlan::{FrameVlan, Retag};
 use arrayvec::ArrayVec;
@@ -113,9 +113,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.sync_flow_cache();
         self.flood.begin_burst();
         let mut rx = self.rx_context(port, now);
-        let params = &self.ports[port.index()].params;
-        if params.admin_down {
-            return self.receive_disabled(&mut rx, burst);
+        let OwnPort { params, refuses, .. } = &self.ports[port.index()];
+        if let Some(reason) = *refuses {
+            return self.receive_refused(&mut rx, burst, reason);
         }
         if params.complete_checksums {
             self.complete_checksums(port, burst);
@@ -156,24 +156,29 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// A peer may send to a port that is switched off: not every device can take the link down. MAC control is no data here
-    /// either, and a pause holds nothing: nothing is to leave.
+    /// A peer may send to a port that is switched off, since not every device can take the link down, or that LACP has it take nothing by.
+    /// What is of the link itself is no data there either: read where LACP speaks, while a pause holds nothing where nothing is to leave.
     #[cold]
     #[inline(never)]
-    fn receive_disabled(&mut self, rx: &mut RxContext, burst: &mut Burst<F>) {
-        let charged = (rx.first_pg, false);
-        let decision = ForwardingDecision::new(rx.port, 0, charged, 0, EcnCode::NONE, Retag::Keep)
-            .refused(DropReason::IngressAdminDown);
+    fn receive_refused(&mut self, rx: &mut RxContext, burst: &mut Burst<F>, reason: DropReason) {
         for frame in F::drain(burst) {
             let OwnPort { params, stats, .. } = &mut self.ports[rx.port.index()];
-            let parsed = params.profile.parse(frame.bytes(), frame.len());
-            if parsed.is_ok_and(|parsed| parsed.kind == Kind::MacControl) {
-                stats.rx_control += 1;
-            } else {
-                self.put(rx, decision, frame);
+            let headers = rx.read(&frame, None, params, &self.fdb);
+            match headers.action {
+                Action::Consume if reason == DropReason::IngressLagInactive => {
+                    self.receive_any(rx, frame, Some(&headers));
+                }
+                Action::Consume if LocalProtocol::taken(frame.bytes(), params).is_none() => {
+                    stats.rx_control += 1;
+                }
+                _ => {
+                    let decision = self.decide_for(rx.port, &headers, Retag::Keep).refused(reason);
+                    self.put(rx, decision, frame);
+                }
             }
         }
         self.admit_waiting(rx);
+        self.tell_peers();
     }
 
     /// Frames whose decisions would be waited for one after the other: those of some are asked for together. Called rather
@@ -387,11 +392,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
-    /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11). The same of LLDP.
+    /// PAUSE, PFC and what pretends to be: never forwarded, never data (D4..D11). The same of LLDP and LACP.
     #[cold]
     fn consume(&mut self, port: PortId, frame: F, headers: &ParsedFrame) {
-        if is_lldp(frame.bytes()) {
-            return self.take_lldp(port, frame, headers);
+        if let Some(protocol) = LocalProtocol::taken(frame.bytes(), &self.ports[port.index()].params) {
+            return self.take_local(port, protocol, frame, headers);
         }
         let now = headers.meta.rx_ns;
         self.ports[port.index()].stats.rx_control += 1;
@@ -477,7 +482,9 @@ impl RxContext {
             action: match (refused, parsed.kind) {
                 (Some(refused), _) => refused,
                 (None, Kind::MacControl) => Action::Consume,
-                (None, Kind::Reserved) if params.lldp && is_lldp(frame.bytes()) => Action::Consume,
+                (None, Kind::Reserved) if LocalProtocol::taken(frame.bytes(), params).is_some() => {
+                    Action::Consume
+                }
                 // The last four bits tell which of the reserved addresses it is.
                 (None, Kind::Reserved) if params.link_local >> (parsed.dst_key & 15) & 1 == 1 => {
                     Action::PassOn

@@ -72,6 +72,7 @@ fn port(index: usize) -> PortParams {
         unknown_unicast: UnknownUnicast::Flood,
         link_local: 1,
         lldp: false,
+        lacp: false,
         storm_control: None,
         vlans: None,
         learning: true,

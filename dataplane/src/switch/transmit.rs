@@ -89,7 +89,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn transmit_control(&mut self, port: PortId, now: Nanos, wire: &mut impl Wire<F>) {
         let port = &mut self.ports[port.index()];
-        if port.status.is_up() && port.generator.due(now) {
+        if port.status.has_link() && port.generator.due(now) {
             port.send_pfc(now, wire);
         }
     }

@@ -3,11 +3,13 @@
 use super::channels::Note;
 use super::ports::PortStatus;
 use super::{OwnPort, Peer, Switch};
+use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::Microbursts;
 use crate::fdb::{Fdb, FdbPage};
 use crate::flows::PortFlows;
 use crate::frame::Frame;
+use crate::lag::LagMember;
 use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
@@ -315,10 +317,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.follow_link(port, now);
     }
 
-    /// A port of this shard is up where its link is, unless it is switched off.
+    /// LACP lets a port of this shard carry this from now on, where it is asked ([`super::PortParams::lacp`]). What waits at a port that may
+    /// send no more is dropped as with [`Self::set_link`]; pauses stay, since the link does.
+    pub fn set_lag_member(&mut self, port: PortId, member: LagMember, now: Nanos) {
+        self.ports[port.index()].member = member;
+        self.follow_link(port, now);
+    }
+
+    /// A port of this shard is up where its link is, unless it is switched off or LACP has it carry nothing.
     pub(super) fn follow_link(&mut self, port: PortId, now: Nanos) {
         let own = &mut self.ports[port.index()];
-        let status = PortStatus::of(own.link, own.params.admin_down);
+        let member = if own.params.lacp { own.member } else { LagMember::Distributing };
+        let status = PortStatus::of(own.link, own.params.admin_down, member == LagMember::Distributing);
+        own.refuses = match member {
+            _ if own.params.admin_down => Some(DropReason::IngressAdminDown),
+            LagMember::Detached => Some(DropReason::IngressLagInactive),
+            LagMember::Collecting | LagMember::Distributing => None,
+        };
         let was = std::mem::replace(&mut own.status, status);
         if was == status {
             return;
@@ -327,15 +342,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             peer.notes.queue(Note::Link(port, status));
         }
         self.invalidate_decisions();
-        if was.is_up() == status.is_up() {
-            // Nothing waits there; from now on another reason is told.
-            return self.tell_peers();
+        if was.is_up() != status.is_up() {
+            self.note_slow_path_queues(port);
+            self.note_lag_link(port);
         }
-        self.note_slow_path_queues(port);
-        self.note_lag_link(port);
-        if status.is_up() {
-            self.ports[port.index()].generator.link_up();
-        } else {
+        if was.is_up() && !status.is_up() {
             let reason = status.lost_in_queue();
             for queue in 0..PRIORITIES {
                 self.flush(port, queue, reason);
@@ -343,9 +354,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.flush_stage(port, reason);
             self.go_on_flushing(now);
             self.forget_stations(port);
-            self.ports[port.index()].link_down(now);
-            self.note_slow_path_queues(port);
-            self.note_held(port, now);
+        }
+        match (was.has_link(), status.has_link()) {
+            (false, true) => self.ports[port.index()].generator.link_up(),
+            (true, false) => {
+                self.ports[port.index()].link_down(now);
+                self.note_slow_path_queues(port);
+                self.note_held(port, now);
+            }
+            // The link stays as it was; what waits there, if anything, is lost for another reason from now on.
+            _ => {}
         }
         self.tell_peers();
     }

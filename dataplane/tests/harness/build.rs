@@ -114,6 +114,7 @@ impl Plan {
             unknown_unicast: UnknownUnicast::Flood,
             link_local: 1,
             lldp: false,
+            lacp: false,
             storm_control: None,
             vlans: None,
             learning: true,

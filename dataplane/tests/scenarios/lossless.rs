@@ -9,6 +9,7 @@ use weir_dataplane::drops::{DropReason, LosslessLoss, Side};
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::frame::OwnedFrame;
+use weir_dataplane::lag::LagMember;
 use weir_dataplane::mmu::{Limit, PoolId};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
 use weir_dataplane::stats::{PortStats, Reasons};
@@ -191,6 +192,18 @@ fn losses(class: u8) -> Vec<(&'static str, [Reasons; 2])> {
     case(
         "on its way to another lcore when the port was switched off",
         Case::new(class, remote(false)).send(host(1), 3, 64).switch_off(&[1]).tick(),
+    );
+    let lacp = |port: usize| Case::new(class, move |p| p.ports[port].lacp = true);
+    let told = |member| move |s: &mut Switch<OwnedFrame>| s.set_lag_member(PortId(1), member, 5);
+    case("received by a member that LACP has take nothing", lacp(0).send(host(1), 2, 64));
+    case("to a member that LACP does not let send", lacp(1).send(host(1), 2, 64));
+    case(
+        "queued when LACP took the member out",
+        lacp(1)
+            .with(told(LagMember::Distributing))
+            .with(hold)
+            .send(host(1), 3, 64)
+            .with(told(LagMember::Collecting)),
     );
     case("group full", new().with(hold).send(host(1), 100, 1000));
     case("flooded, group full", new().with(hold).send(EVERYBODY, 100, 1000));

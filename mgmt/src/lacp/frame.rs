@@ -1,10 +1,9 @@
 //! Frames of the slow protocols LACP and marker (802.1AX 6.4.2.3, 6.5.3): bytes in and out. What comes in is hostile: lengths before
 //! bytes, an error for everything that is not as it should be.
 
+use weir_dataplane::switch::SLOW_ETHERTYPE;
 use weir_dataplane::types::Mac;
 
-/// EtherType of the slow protocols (802.3 annex 57A).
-pub const ETHERTYPE: u16 = 0x8809;
 /// Where their frames are sent: no bridge passes them on.
 pub const SLOW_PROTOCOLS: Mac = Mac([0x01, 0x80, 0xc2, 0, 0, 0x02]);
 /// Addresses and EtherType.
@@ -185,7 +184,7 @@ fn info<const N: usize>(pdu: &[u8; PDU], at: usize, tlv: [u8; 2]) -> Result<&[u8
 /// [`Malformed`].
 pub fn decode(frame: &[u8]) -> Result<Slow, Malformed> {
     let (header, pdu) = frame.split_first_chunk::<HEADER>().ok_or(Malformed::NotSlow)?;
-    if header[12..] != ETHERTYPE.to_be_bytes() {
+    if header[12..] != SLOW_ETHERTYPE.to_be_bytes() {
         return Err(Malformed::NotSlow);
     }
     let subtype = *pdu.first().ok_or(Malformed::Truncated)?;
@@ -215,7 +214,7 @@ fn begin(source: Mac, subtype: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER + PDU);
     out.extend(SLOW_PROTOCOLS.0);
     out.extend(source.0);
-    out.extend(ETHERTYPE.to_be_bytes());
+    out.extend(SLOW_ETHERTYPE.to_be_bytes());
     out.extend([subtype, VERSION]);
     out
 }

@@ -351,6 +351,12 @@ pub const ALL: &[Family] = &[
     ),
     family("weir_port_lldp_tx_packets", "LLDP frames sent", Counts(|s| per_port(s, |p| p.stats.tx_lldp))),
     family(
+        "weir_port_lacp_rx_packets",
+        "Frames of LACP and other slow protocols received and given to management",
+        Counts(|s| per_port(s, |p| p.stats.rx_lacp)),
+    ),
+    family("weir_port_lacp_tx_packets", "LACP frames sent", Counts(|s| per_port(s, |p| p.stats.tx_lacp))),
+    family(
         "weir_port_lldp_discarded_packets",
         "LLDP frames thrown away by management, by reason",
         Counts(|s| {

@@ -6,7 +6,7 @@ use super::attached::Devices;
 use super::devices::{self, OpenPort};
 use super::io::{Dpdk, DpdkWire, Io};
 use super::kernel;
-use super::lldp::Outbox;
+use super::local::Outbox;
 use super::office::Office;
 use super::worker::{RING_LIMIT_EIGHTHS, WorkerPort};
 use crate::machine::Machine;
@@ -16,6 +16,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use weir_config::{AdminStatus, PortConfig, show_rate};
 use weir_dataplane::stats::{MarkingCurve, Published};
+use weir_dataplane::switch::LocalProtocol;
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Capabilities, LinkWatch, Mempool, Port, Started};
 use weir_mgmt::board::Board;
@@ -77,7 +78,7 @@ pub struct Opening {
 /// What a port is for others beside its queues.
 #[derive(Debug)]
 struct Kept {
-    outbox: Option<Outbox>,
+    outboxes: Vec<(LocalProtocol, Outbox)>,
     curve: Box<MarkingCurve>,
     published_curve: Published,
 }
@@ -208,8 +209,8 @@ impl Interface {
 }
 
 impl Kept {
-    fn of(WorkerPort { outbox, curve, published_curve, .. }: WorkerPort) -> Self {
-        Self { outbox, curve, published_curve }
+    fn of(WorkerPort { outboxes, curve, published_curve, .. }: WorkerPort) -> Self {
+        Self { outboxes, curve, published_curve }
     }
 }
 
@@ -281,8 +282,8 @@ impl Watched {
         let carries = devices.carries(id.index());
         let wire = |worker: usize, tx| DpdkWire::new(tx, opening.pools[worker].clone(), carries.clone());
         let mut own = WorkerPort::new(id, rx, wire(owner, tx), Some(ring_size * RING_LIMIT_EIGHTHS / 8));
-        if let Some(Kept { outbox, curve, published_curve }) = self.kept.take() {
-            (own.outbox, own.curve, own.published_curve) = (outbox, curve, published_curve);
+        if let Some(Kept { outboxes, curve, published_curve }) = self.kept.take() {
+            (own.outboxes, own.curve, own.published_curve) = (outboxes, curve, published_curve);
         }
         let mut queues: Vec<Queues> = (0..workers).map(|_| Queues { id, port: None, wire: None }).collect();
         queues[owner].port = Some(own);

@@ -11,6 +11,7 @@ pub mod kernel;
 mod launched;
 mod links;
 mod lldp;
+pub mod local;
 pub mod memory;
 pub mod mgmt;
 mod mirror;
@@ -36,6 +37,7 @@ use io::DpdkWire;
 use launched::Launched;
 use links::{Links, Opening};
 use lldp::Lldp;
+use local::Line;
 use memory::PoolSize;
 use mirror::Mirrors;
 use mtu::Carries;
@@ -50,7 +52,7 @@ use summary::PortTotals;
 use weir_config::runtime::{self, Device, NOMINAL_RATE};
 use weir_config::{Config, PortConfig};
 use weir_dataplane::stats::Published;
-use weir_dataplane::switch::{Conservation, Switch};
+use weir_dataplane::switch::{Conservation, LocalProtocol, Switch};
 use weir_dataplane::turn;
 use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
@@ -336,8 +338,17 @@ impl Running {
                 (_, end) => end,
             });
         }
-        let readers = (0..handles.len()).map(|i| workers[owner[i]].switch.read_lldp(PortId(i as u16)));
-        let readers = readers.collect();
+        // Ports were given to their workers in order, so those of each are in it, too.
+        let mut lines = |protocol: LocalProtocol| -> Vec<Line> {
+            let mut next = vec![0; workers.len()];
+            let line = |owner: &usize| {
+                let Worker { switch, ports, .. } = &mut workers[*owner];
+                next[*owner] += 1;
+                Line::new(switch, &mut ports[next[*owner] - 1], protocol)
+            };
+            owner.iter().map(line).collect()
+        };
+        let lldp = lines(LocalProtocol::Lldp);
         let devices = Devices::new(handles.into_iter().zip(carries));
         let copies = workers.iter_mut().map(|worker| worker.switch.read_mirrors()).collect();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
@@ -369,13 +380,7 @@ impl Running {
             unsettled: None,
         });
         let macs = described.iter().map(|device| device.mac).collect();
-        let (lldp, outboxes) = Lldp::new(readers, macs, shown.get(), window.lldp.clone());
-        for (i, outbox) in outboxes.into_iter().enumerate() {
-            let mut own = workers[owner[i]].ports.iter_mut();
-            if let Some(port) = own.find(|port| port.id.index() == i) {
-                port.outbox = Some(outbox);
-            }
-        }
+        let lldp = Lldp::new(lldp, macs, shown.get(), window.lldp.clone());
         let (news, states) = (window.news.clone(), window.states.clone());
         let mirrors = Mirrors::new(copies, shown.clone(), clock, window.mirror_files.clone(), news.clone());
         let started = eal.beside_workers(&cores, || {

@@ -263,6 +263,8 @@ fn port_json(port: &PortTotals) -> Value {
         "rx_control": s.rx_control,
         "rx_lldp": s.rx_lldp,
         "tx_lldp": s.tx_lldp,
+        "rx_lacp": s.rx_lacp,
+        "tx_lacp": s.tx_lacp,
         "tx_control": s.tx_control,
         "pfc_rx": port.pfc_rx,
         "pfc_tx": port.pfc_tx,

@@ -5,12 +5,12 @@ use super::control::{Command, Control, Obeyed, Phase, Reply, Told};
 use super::inc::EngineEnd;
 use super::io::{Dpdk, Io, Receive, Time};
 use super::links::Queues;
-use super::lldp::Outbox;
+use super::local::Outbox;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
-use weir_dataplane::switch::Switch;
+use weir_dataplane::switch::{LocalProtocol, Switch};
 use weir_dataplane::turn::{LEAST, Ration, frames_behind, share};
 use weir_dataplane::types::{BURST, Burst, PortId};
 use weir_dpdk::Polling;
@@ -27,8 +27,8 @@ pub struct WorkerPort<D: Io = Dpdk> {
     /// The receive queue is filling above this many frames; `None`: not watched.
     pub ring_limit: Option<u32>,
     ring_full: bool,
-    /// LLDP frames to be sent, if somebody speaks it.
-    pub outbox: Option<Outbox>,
+    /// Frames of protocols that end here, to be sent.
+    pub outboxes: Vec<(LocalProtocol, Outbox)>,
     /// How its queues mark, seen in the turns that are timed. Large, and not what a turn should step over.
     pub curve: Box<MarkingCurve>,
     /// The cell through which other threads read that.
@@ -44,7 +44,7 @@ impl<D: Io> WorkerPort<D> {
             wire,
             ring_limit,
             ring_full: false,
-            outbox: None,
+            outboxes: Vec::new(),
             curve: Box::default(),
             published_curve: Published::new::<MarkingCurve>(),
         }
@@ -370,9 +370,9 @@ impl<D: Io> Worker<D> {
             port.published_curve.publish(&mut *port.curve);
         }
         let Self { switch, ports, .. } = self;
-        for WorkerPort { id, outbox, wire, .. } in ports {
-            if let Some(outbox) = outbox {
-                outbox.empty(|frame| switch.send_lldp(*id, frame, wire));
+        for WorkerPort { id, outboxes, wire, .. } in ports {
+            for (protocol, outbox) in outboxes {
+                outbox.empty(|frame| switch.send_local(*id, *protocol, frame, wire));
             }
         }
     }

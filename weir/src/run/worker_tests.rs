@@ -5,7 +5,7 @@ use super::*;
 use crate::run::control::{Command, Control};
 use crate::run::io::Source;
 use crate::run::links::Queues;
-use crate::run::lldp::Inbox;
+use crate::run::local::Line;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -430,13 +430,13 @@ fn what_waits_for_a_device_that_is_taken_away_is_dropped_and_counted_and_the_nex
 #[test]
 fn frames_of_lldp_leave_in_order_when_the_wire_takes_them() {
     let mut bench = Bench::new(2, 1, Driver::new(1, 256), "");
-    let (mut inbox, outbox) = Inbox::pair();
-    bench.workers[0].ports[0].outbox = Some(outbox);
+    let Worker { switch, ports, .. } = &mut bench.workers[0];
+    let mut line = Line::new(switch, &mut ports[0], LocalProtocol::Lldp);
     let (mut put, mut refused) = (0, 0);
     for round in 0..1000u16 {
         let worker = &mut bench.workers[0];
         for _ in 0..round % 4 {
-            match inbox.put([&[0xee][..], &u16::to_be_bytes(put)].concat()) {
+            match line.inbox.put([&[0xee][..], &u16::to_be_bytes(put)].concat()) {
                 true => put += 1,
                 false => refused += 1,
             }
