@@ -39,6 +39,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "watchdog") => One(&schema::WATCHDOG),
         ("", "flows") => One(&schema::FLOWS),
         ("", "lldp") => One(&schema::LLDP),
+        ("", "lacp") => One(&schema::LACP),
         ("", "mgmt") => One(&schema::MGMT),
         ("", "lab") => One(&schema::LAB),
         ("[[port]]", "pfc") => One(&schema::PORT_PFC),

@@ -138,7 +138,9 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let turns = types::turns(platform, &ports, pfc.poll_gap);
     let mirrors = mirror::read(ctx, root, &ports, platform);
     let mirrored = mirrors.iter().any(|(mirror, _)| mirror.port().is_some());
-    let lags = lag::read(ctx, root, &ports, &mirrors);
+    let lags = lag::read(ctx, root, &ports, &mirrors, platform);
+    let lacp = lag::read_system(ctx, root);
+    link_local::check(ctx, &fdb_section, fdb.link_local, &lags);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns, mirrored);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
     let (schedulers, wreds, marks) = sched::read(ctx, root, &mut ports);
@@ -169,6 +171,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         lab,
         flows,
         lldp,
+        lacp,
         mgmt,
         explained: vec![],
     };

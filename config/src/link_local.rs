@@ -1,8 +1,9 @@
 //! `link_local`: which of the addresses 01:80:c2:00:00:00 to :0f a switch passes on (802.1Q table 8-1).
 //!
-//! Frames for them end at a bridge that speaks the protocol; weir speaks none of them.
+//! Frames for them end at a bridge that speaks the protocol; weir speaks LLDP and LACP, where it is told to.
 
 use super::read::{Ctx, Origin, Section};
+use super::types::LagConfig;
 use super::units::{Bad, integer, wrong_type};
 use toml::de::DeValue;
 
@@ -18,12 +19,14 @@ const NAMES: [(u8, &str); 7] = [
 ];
 /// 802.3 MAC control: PAUSE and PFC, which every port consumes.
 const MAC_CONTROL: u8 = 1;
+/// That of LACP and other slow protocols.
+pub(crate) const LACP: u8 = 2;
+const KEY: &str = "link_local";
 /// Words for usual sets.
 const SETS: [(&str, u16); 3] = [("bpdu", 1), ("drop", 0), ("forward", !(1 << MAC_CONTROL))];
 
 /// The addresses whose frames go to every other port, a bit each.
 pub(super) fn read(ctx: &mut Ctx<'_>, s: &Section<'_>) -> u16 {
-    const KEY: &str = "link_local";
     let Some(set) = s.raw(ctx, KEY) else {
         ctx.explain(s.key(KEY), show(1), Origin::Default, "what a bridge without STP does");
         return 1;
@@ -41,6 +44,15 @@ pub(super) fn read(ctx: &mut Ctx<'_>, s: &Section<'_>) -> u16 {
     };
     ctx.explain(s.key(KEY), show(mask), set.origin, "");
     mask
+}
+
+/// Frames of LACP are passed on by no port of a switch that speaks it: its partners would have them for its own.
+pub(super) fn check(ctx: &mut Ctx<'_>, fdb: &Section<'_>, mask: u16, lags: &[LagConfig]) {
+    let speaks = lags.iter().find(|lag| lag.lacp.is_some()).filter(|_| mask >> LACP & 1 == 1);
+    if let (Some(lag), Some(set)) = (speaks, fdb.raw(ctx, KEY)) {
+        let message = format!("{}: LACP is not passed on, since LAG `{}` speaks it", fdb.key(KEY), lag.name);
+        ctx.warn(set.span, "fdb.link_local", message, "take `lacp` out of the list");
+    }
 }
 
 fn bit(value: &DeValue<'_>) -> Result<u16, Bad> {

@@ -1,5 +1,6 @@
 //! From a checked configuration to the parameters of a switch: copies, no decisions.
 
+use crate::link_local::LACP;
 use crate::{
     Config, FormatConfig, LagConfig, LagHash, LldpMode, MarkPoint, MirrorConfig, MirrorDirection,
     MirrorTarget, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction,
@@ -186,6 +187,9 @@ fn port_params(
         .collect();
     let pg_of = |priority: usize| usize::from(port.maps.pfc_to_pg[priority]);
     let classes_of = |pg: usize| (0..PRIORITIES).filter(move |tc| usize::from(port.maps.tc_to_pg[*tc]) == pg);
+    let speaks_lacp = config.lags.iter().any(|lag| config.speaks_lacp(lag));
+    let is_port = |member: &PortId| config.ports[member.index()].name == port.name;
+    let lacp = config.lags.iter().any(|lag| config.speaks_lacp(lag) && lag.members.iter().any(is_port));
     let tx = if port.pfc.tx && device.pfc { port.pfc.enable } else { 0 };
     Ok(PortParams {
         admin_down: config.admin_of(id) == crate::AdminStatus::Down,
@@ -200,9 +204,9 @@ fn port_params(
             crate::UnknownUnicast::Flood => UnknownUnicast::Flood,
             crate::UnknownUnicast::Drop => UnknownUnicast::Drop,
         },
-        link_local: config.fdb.link_local,
+        link_local: config.fdb.link_local & if speaks_lacp { !(1 << LACP) } else { u16::MAX },
         lldp: config.lldp_of(port) != LldpMode::Off,
-        lacp: false,
+        lacp,
         vlans: port.vlans.clone(),
         storm_control: port.storm_control,
         learning: port.learning,

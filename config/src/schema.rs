@@ -97,6 +97,7 @@ tables! {
         key("watchdog", "table", "the PFC watchdog"),
         key("flows", "table", "which flows are behind marks, losses, pauses and the depth of queues"),
         key("lldp", "table", "who is at the other end of the links, and whether its PFC fits ours"),
+        key("lacp", "table", "what the switch is to partners of its LAGs"),
         key("mgmt", "table", "where a running switch may be looked at"),
         key("lab", "table", "traffic of the lab hosts"),
     ]);
@@ -290,11 +291,16 @@ tables! {
         key("scheduler", "scheduler name", "its scheduler"),
         key("wred", "wred name, or \"none\"", "its marking profile"),
     ]);
-    LAG = table("[[lag]]", "A static link aggregation group: ports that are one to the forwarding table (PORTCHANNEL). A frame leaves by one of them, chosen by a symmetric hash of its flow.", &[
+    LAG = table("[[lag]]", "A link aggregation group, static or with LACP (802.1AX): ports that are one to the forwarding table (PORTCHANNEL). A frame leaves by one of them, chosen by a symmetric hash of its flow.", &[
         key("name", "text, required", "its name"),
         key("members", "name or list of names, required", "its ports, of one format, rate, MTU and VLAN membership, each in no other LAG (PORTCHANNEL_MEMBER)"),
         key("admin", "\"up\" or \"down\", default \"up\"", "`\"down\"` switches all of its members off, whatever their own `admin` says (admin_status)"),
         key("hash", "\"l2\", \"l3\" or \"l4\", default \"l4\"", "what tells flows apart: MAC addresses; IP addresses, where there are any; these and the ports of TCP, UDP, UDP-Lite and SCTP"),
+        key("lacp", "\"active\", \"passive\" or \"off\", default \"off\"", "whether LACP says which members carry frames: those that lead to one partner that takes them; `passive` speaks to a partner that does (PORTCHANNEL.static: `off`)"),
+        key("lacp_rate", "\"fast\" or \"slow\", default \"slow\"", "with `lacp`: the partner is to speak every second and is given up after 3, or every 30 s and after 90 (PORTCHANNEL.fast_rate)"),
+        key("min_links", "1 to 16, default 1", "with `lacp`: with fewer members that lead to the partner none carries frames (PORTCHANNEL.min_links)"),
+        key("fallback", "boolean, default false", "with `lacp`: while no member hears of a partner, one of them carries frames as if there were no LACP, so that a host can start from the network (PORTCHANNEL.fallback)"),
+        key("lacp_key", "1 to 65535, default the number at the end of the name, or 1", "with `lacp`: tells the LAG from others of the switch (PORTCHANNEL.lacp_key)"),
     ]);
     MIRROR = table("[[mirror]]", "A port mirror (SPAN): frames that ports receive or send are copied to another port (MIRROR_SESSION of type SPAN), or into pcapng files. Copies are lossy, and pause nobody.", &[
         key("name", "text, required", "its name"),
@@ -350,6 +356,10 @@ tables! {
         key("hold", "1 to 100, default 4", "what is sent holds for so many intervals and a second, at most 65535 s: until then a neighbour that hears nothing keeps it (LLDP.multiplier)"),
         key("system_name", "text of 1 to 255 bytes, default `switch.name`", "system name that is sent (LLDP.system_name)"),
         key("management_address", "IP address, default that of `mgmt.listen`", "management address that is sent; none where `mgmt.listen` is off, on loopback or on every address"),
+    ]);
+    LACP = table("[lacp]", "What the switch is to partners of its LAGs that speak LACP.", &[
+        key("system_priority", "0 to 65535, default 65535", "the system with the lower one decides where partners cannot agree; weir leaves that to others"),
+        key("system_id", "MAC address, default the lowest of the ports", "address that the switch is known by; one made of its name where no port has any"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),

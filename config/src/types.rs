@@ -57,12 +57,14 @@ pub struct Config {
     pub flows: FlowsConfig,
     /// LLDP.
     pub lldp: LldpConfig,
+    /// LACP.
+    pub lacp: LacpConfig,
     /// Management.
     pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
 }
 
-/// A static link aggregation group.
+/// A link aggregation group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LagConfig {
     /// Its name.
@@ -73,6 +75,23 @@ pub struct LagConfig {
     pub hash: LagHash,
     /// Down: all of its members are, whatever they say themselves.
     pub admin: AdminStatus,
+    /// How it speaks LACP; `None`: it is static.
+    pub lacp: Option<LagLacp>,
+}
+
+/// How a LAG speaks LACP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LagLacp {
+    /// Whoever is there is spoken to, not only who speaks.
+    pub active: bool,
+    /// Its partner is to speak every second.
+    pub fast: bool,
+    /// With fewer links to one partner it carries nothing.
+    pub min_links: u8,
+    /// Without any partner one link carries frames all the same.
+    pub fallback: bool,
+    /// Tells it from other LAGs of the switch.
+    pub key: u16,
 }
 
 /// A port mirror.
@@ -136,6 +155,11 @@ impl Config {
             Some(AdminStatus::Down) => AdminStatus::Down,
             _ => self.ports[port.index()].admin,
         }
+    }
+
+    /// A LAG speaks LACP. Nobody does in virtual time, where all links lead where they should.
+    pub fn speaks_lacp(&self, lag: &LagConfig) -> bool {
+        self.platform == Platform::Polled && lag.lacp.is_some()
     }
 
     /// The LAG that a port is in.
@@ -591,6 +615,15 @@ pub struct LldpConfig {
     pub hold: u8,
     /// System name that is sent.
     pub system_name: String,
+}
+
+/// LACP, for the whole switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LacpConfig {
+    /// Priority of the switch.
+    pub system_priority: u16,
+    /// Address that the switch is known by; `None`: the lowest of its ports.
+    pub system_id: Option<Mac>,
 }
 
 /// A fixed forwarding entry.

@@ -80,6 +80,22 @@ words! {
         /// And the ports of TCP, UDP, UDP-Lite and SCTP.
         L4 = "l4",
     }
+    /// Whether a LAG speaks LACP (802.1AX).
+    LacpMode {
+        /// It speaks, whoever is there.
+        Active = "active",
+        /// It answers a partner that does.
+        Passive = "passive",
+        /// It is static.
+        Off = "off",
+    }
+    /// How often a LAG wants to hear of its partner.
+    LacpRate {
+        /// Every second; it gives up after 3.
+        Fast = "fast",
+        /// Every 30 s; it gives up after 90.
+        Slow = "slow",
+    }
     /// Who builds and obeys PFC frames on a port.
     PfcMode {
         /// weir itself; the driver must deliver MAC control frames.

@@ -6,6 +6,7 @@
 
 use crate::flows;
 use crate::inc;
+use crate::lacp;
 use crate::lldp;
 use crate::server::SAMPLE;
 use crate::snapshot::{NicStats, Snapshot};
@@ -61,6 +62,29 @@ impl Log {
     /// Those after number `id`, oldest first, as far as they are kept.
     pub fn after(&self, id: u64) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.id > id)
+    }
+}
+
+/// How often a peer may be told of, however often it changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowance {
+    /// Time that the events told so far still cost, ms, and when that was so, as [`Snapshot::uptime_ms`].
+    spent: u64,
+    at: u64,
+}
+
+impl Allowance {
+    /// Events at once, and how long one more takes to become due, ms.
+    const AT_ONCE: u64 = 16;
+    const EACH: u64 = 1_000;
+
+    /// Another event may be told.
+    pub fn may(&mut self, now: u64) -> bool {
+        self.spent = self.spent.saturating_sub(now.saturating_sub(self.at));
+        self.at = now;
+        let may = self.spent < Self::AT_ONCE * Self::EACH;
+        self.spent += if may { Self::EACH } else { 0 };
+        may
     }
 }
 
@@ -147,6 +171,8 @@ pub struct Watcher {
     refusing: Vec<(Option<Episode>, Option<u64>)>,
     /// What was told of the neighbours of each port.
     neighbours: Vec<lldp::Told>,
+    /// What was told of each port as a member of a LAG.
+    members: Vec<lacp::Told>,
     before: Option<Snapshot>,
     lost_count: u64,
 }
@@ -170,6 +196,7 @@ impl Watcher {
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else {
             self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();
+            self.members = (0..now.now.ports.len()).map(|port| lacp::Told::at(now, port)).collect();
             return;
         };
         flows::export::report(before.export.as_ref(), now, log);
@@ -181,6 +208,7 @@ impl Watcher {
             }
             overrun(&mut self.overrun_at[port], &before, now, port, log);
             lldp::observe(&mut self.neighbours[port], now, port, log);
+            lacp::observe(&mut self.members[port], now, port, log);
             for priority in 0..PRIORITIES {
                 let lane = &mut self.lanes[port][priority];
                 storms(&before, now, (port, priority), log);

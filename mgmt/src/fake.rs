@@ -68,6 +68,7 @@ pub fn info() -> SwitchInfo {
             members: vec![PortId(0), PortId(1)],
             hash: LagHash::L4,
             admin: AdminStatus::Up,
+            lacp: None,
         }],
         mirrors: vec![
             MirrorConfig {
@@ -252,6 +253,7 @@ pub fn reading(n: u64) -> Reading {
         off_core: vec![None, Some(OffCore { ns: n * 1_000_000, at_ns: n * 100_000_000 })],
         engines: vec![engine(n)],
         lldp: crate::lldp::fake::reading(n).into(),
+        lacp: crate::lacp::fake::reading(n).into(),
         mirror_files: Arc::new(vec![MirrorFileReading {
             mirror: "look".into(),
             frames: n * 100,

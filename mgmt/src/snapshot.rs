@@ -4,6 +4,7 @@
 use crate::flows::export::ExportReading;
 use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
+use crate::lacp::LacpReading;
 use crate::lldp::LldpReading;
 use crate::mirror_files::MirrorFileReading;
 use crate::times::Times;
@@ -294,6 +295,8 @@ pub struct Reading {
     pub engines: Vec<EngineReading>,
     /// LLDP, as last told.
     pub lldp: Arc<LldpReading>,
+    /// LACP, as last told.
+    pub lacp: Arc<LacpReading>,
     /// Files of mirrors, as last told.
     pub mirror_files: Arc<Vec<MirrorFileReading>>,
 }

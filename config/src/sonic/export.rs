@@ -4,6 +4,7 @@ use super::{
     AUTO, CABLES, EGRESS_LOSSLESS, EGRESS_LOSSY, HEADERS, INGRESS, MAPS, Note, Outcome, PRESET, STORM_TYPES,
     UNBOUND, map_name,
 };
+use crate::lag::key_of;
 use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
 use crate::vlan::LAST;
@@ -543,14 +544,27 @@ impl<'c> Exporter<'c> {
     fn lags(&mut self) {
         let config = self.config;
         for lag in &config.lags {
-            self.row("PORTCHANNEL", &lag.name, json!({ "admin_status": lag.admin.word(), "static": "true" }));
+            let mut fields = json!({ "admin_status": lag.admin.word() });
+            match &lag.lacp {
+                None => fields["static"] = json!("true"),
+                Some(lacp) => {
+                    fields["fast_rate"] = json!(lacp.fast.to_string());
+                    fields["min_links"] = json!(lacp.min_links.to_string());
+                    fields["fallback"] = json!(lacp.fallback.to_string());
+                    if lacp.key != key_of(&lag.name) {
+                        fields["lacp_key"] = json!(lacp.key.to_string());
+                    }
+                }
+            }
+            self.row("PORTCHANNEL", &lag.name, fields);
             for port in &lag.members {
                 let key = format!("{}|{}", lag.name, config.ports[port.index()].name);
                 self.row("PORTCHANNEL_MEMBER", &key, json!({}));
             }
-            let why =
-                "static; SONiC chooses a member by a hash of its own, and wants a name like PortChannel1";
-            self.note(Approximated, "lag", &lag.name, why);
+            let passive = lag.lacp.is_some_and(|lacp| !lacp.active);
+            let speaks = if passive { "LACP is active there; " } else { "" };
+            let why = "SONiC chooses a member by a hash of its own, and wants a name like PortChannel1";
+            self.note(Approximated, "lag", &lag.name, format!("{speaks}{why}"));
         }
     }
 

@@ -455,7 +455,20 @@ fn cases() -> Vec<Case> {
             "a_lag_that_is_off_has_no_member_that_is_on",
         ),
         lag("hash", "\"l4\"", "\"l2\""),
+        by("[[lag]]", "lacp", "config/tests/configuration/lag.rs", "lacp_is_off_unless_it_is_asked_for"),
+        by("", "lacp", "mgmt/src/lacp/settings.rs", "what_is_said_follows_from_the_configuration"),
     ]);
+    for (table, key) in [
+        ("[[lag]]", "lacp_rate"),
+        ("[[lag]]", "min_links"),
+        ("[[lag]]", "fallback"),
+        ("[[lag]]", "lacp_key"),
+        ("[lacp]", "system_priority"),
+        ("[lacp]", "system_id"),
+    ] {
+        let told = "what_is_said_follows_from_the_configuration";
+        cases.push(by(table, key, "mgmt/src/lacp/settings.rs", told));
+    }
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
     let test = "an_engine_is_a_port_with_an_address_and_memory";
     cases.extend(engine.map(|key| by("inc = { ... } of a port", key, "config/src/tests.rs", test)));

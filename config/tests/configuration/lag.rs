@@ -1,8 +1,9 @@
 //! `[[lag]]`: what is read, and what is refused.
 
 use weir_config::runtime::{Device, switch_params};
-use weir_config::{AdminStatus, Config, LagHash, Severity, load};
+use weir_config::{AdminStatus, Config, LagHash, LagLacp, Severity, load, load_for};
 use weir_dataplane::parse::HashFields;
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PortId;
 
 fn text(lags: &str) -> String {
@@ -88,5 +89,64 @@ fn what_makes_no_lag_is_refused_with_its_line() {
         let found = load("t.toml", &text).map(|_| ()).expect_err(key);
         let wanted = format!("`p0` and `p1` of LAG `a` differ in {word}");
         assert!(found.iter().any(|fault| fault.to_string().contains(&wanted)), "{key}: {found:#?}");
+    }
+}
+
+#[test]
+fn lacp_is_off_unless_it_is_asked_for() {
+    let lag = |keys: &str| text(&format!("[[lag]]\nname = \"po12\"\nmembers = [\"p0\", \"p1\"]\n{keys}\n"));
+    assert_eq!(read(&lag("")).lags[0].lacp, None);
+    assert_eq!(read(&lag("lacp = \"off\"")).lags[0].lacp, None);
+    let lacp = LagLacp { active: true, fast: false, min_links: 1, fallback: false, key: 12 };
+    assert_eq!(read(&lag("lacp = \"active\"")).lags[0].lacp, Some(lacp));
+    let all = "lacp = \"passive\"\nlacp_rate = \"fast\"\nmin_links = 2\nlacp_key = 7\n";
+    let passive = LagLacp { active: false, fast: true, min_links: 2, fallback: false, key: 7 };
+    let config = read(&lag(all));
+    assert_eq!(config.lags[0].lacp, Some(passive));
+    // The members, and no others; and what is for LACP goes no further by any port.
+    let params = |config: &Config| switch_params(config, &[Device::default(); 4], 1).unwrap();
+    let lacp = |config: &Config| params(config).ports.iter().map(|port| port.lacp).collect::<Vec<_>>();
+    assert_eq!(lacp(&config), [true, true, false, false]);
+    let passes = |text: &str| params(&read(text)).ports[3].link_local;
+    assert_eq!(passes(&(lag(all) + "[fdb]\nlink_local = \"forward\"\n")), 0xfff9);
+    assert_eq!(passes(&(lag("") + "[fdb]\nlink_local = \"forward\"\n")), 0xfffd);
+    // In virtual time nobody speaks it, and links lead where they should.
+    let loaded = load_for(Platform::Simulated, "t.toml", &lag(all)).unwrap();
+    assert!(loaded.warnings.iter().any(|found| found.to_string().contains("in virtual time")));
+    assert_eq!(lacp(&loaded.config), [false; 4]);
+}
+
+#[test]
+fn lacp_that_means_nothing_is_refused_or_told_of() {
+    let lag =
+        |name: &str, keys: &str| format!("[[lag]]\nname = \"{name}\"\nmembers = [\"p0\", \"p1\"]\n{keys}\n");
+    let active = "lacp = \"active\"\n";
+    let forward = format!("{}[fdb]\nlink_local = [\"lacp\"]\n", lag("po1", active));
+    for (lags, severity, reason) in [
+        (lag("po1", "lacp_rate = \"fast\""), Severity::Error, "LAG `po1` speaks no LACP"),
+        (lag("po1", "lacp = \"off\"\nmin_links = 2"), Severity::Error, "LAG `po1` speaks no LACP"),
+        (lag("po1", "lacp = \"on\""), Severity::Error, "`on` is not known here"),
+        (lag("po1", &format!("{active}min_links = 3")), Severity::Error, "fewer than min_links = 3"),
+        (lag("po1", &format!("{active}min_links = 0")), Severity::Error, "outside 1 to 16"),
+        (
+            lag("po1", active) + &lag("px1", active).replace("p0\", \"p1", "p2\", \"p3"),
+            Severity::Error,
+            "LAG `px1` has the LACP key 1 of `po1`",
+        ),
+        (
+            lag("po1", &format!("{active}min_links = 2\nfallback = true")),
+            Severity::Warning,
+            "never falls back",
+        ),
+        (forward, Severity::Warning, "LACP is not passed on, since LAG `po1` speaks it"),
+    ] {
+        let found = match load("t.toml", &text(&lags)) {
+            Ok(loaded) => loaded.warnings,
+            Err(found) => found,
+        };
+        let told: Vec<_> = found.iter().filter(|found| found.to_string().contains(reason)).collect();
+        assert_eq!(told.len(), 1, "{lags}: {found:#?}");
+        assert_eq!(told[0].severity, severity, "{lags}");
+        assert!(told[0].line > 12 && !told[0].remedy.is_empty(), "{lags}: {:?}", told[0]);
     }
 }

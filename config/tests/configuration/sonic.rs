@@ -8,7 +8,7 @@ use std::fmt::Write;
 use weir_config::runtime::{Device, switch_params};
 use weir_config::sonic::{Import, Options, Outcome, export, import, report};
 use weir_config::{
-    Config, EcnMode, MirrorDirection, PfcRx, SchedulerType, SharedLimit, Trust, WatchdogAction, load,
+    Config, EcnMode, LagLacp, MirrorDirection, PfcRx, SchedulerType, SharedLimit, Trust, WatchdogAction, load,
 };
 use weir_dataplane::frame::OwnedFrame;
 use weir_dataplane::mmu::{Admission, AdmitVerdict, Mmu, PgIx, QueueIx};
@@ -736,12 +736,15 @@ fn span_sessions_are_mirrors_and_others_are_told() {
 }
 
 #[test]
-fn port_channels_are_static_lags() {
+fn port_channels_are_lags_with_lacp_unless_they_are_static() {
     let mut tables = fabric(4, "5m");
     let lag = |name: &str, keys: &str| (name.to_owned(), keys.to_owned());
     let lags = [
         lag("PortChannel1", "\"admin_status\": \"up\", \"static\": \"true\""),
-        lag("PortChannel2", "\"min_links\": \"1\""),
+        lag(
+            "PortChannel2",
+            "\"min_links\": \"4\", \"fast_rate\": \"true\", \"fallback\": \"true\", \"lacp_key\": \"auto\"",
+        ),
         lag("PortChannel3", ""),
     ];
     tables.push(self::rows("PORTCHANNEL", &lags));
@@ -763,6 +766,9 @@ fn port_channels_are_static_lags() {
     let [one, two] = config.lags.as_slice() else { panic!("{:?}", config.lags) };
     assert_eq!((one.name.as_str(), one.members.clone()), ("PortChannel1", vec![PortId(0), PortId(1)]));
     assert_eq!((two.name.as_str(), two.members.clone()), ("PortChannel2", vec![PortId(2)]));
+    assert_eq!(one.lacp, None);
+    let lacp = LagLacp { active: true, fast: true, min_links: 1, fallback: true, key: 2 };
+    assert_eq!(two.lacp, Some(lacp));
     let [mirror] = config.mirrors.as_slice() else { panic!("{:?}", config.mirrors) };
     assert_eq!(
         (mirror.ports.clone(), mirror.port()),
@@ -773,7 +779,7 @@ fn port_channels_are_static_lags() {
         "PORTCHANNEL_MEMBER|PortChannel1|Ethernet99: there is no such port in PORT",
         "PORTCHANNEL_MEMBER|PortChannel2|Ethernet4: the port is a member already",
         "PORTCHANNEL_MEMBER|PortChannel9|Ethernet8: there is no such PORTCHANNEL",
-        "PORTCHANNEL|PortChannel2: weir speaks no LACP",
+        "PORTCHANNEL|PortChannel2 min_links: lag.min_links: as many as it has members",
         "PORTCHANNEL|PortChannel3: it has no member",
         "MIRROR_SESSION|into_lag: its dst_port is a member of a PORTCHANNEL",
         "MIRROR_SESSION|of_none: there is no PortChannel9 in PORT or PORTCHANNEL",

@@ -13,7 +13,7 @@ use weir_dataplane::rng::Rng;
 type Cells = BTreeMap<(String, String, String), String>;
 
 /// Fields that say what SONiC has where nothing is said: table, field, value.
-const DEFAULTS: [(&str, &str, &str); 19] = [
+const DEFAULTS: [(&str, &str, &str); 22] = [
     ("PORT", "pfc_asym", "off"),
     ("PORT", "admin_status", "up"),
     ("PFC_WD", "BIG_RED_SWITCH", "disable"),
@@ -27,6 +27,9 @@ const DEFAULTS: [(&str, &str, &str); 19] = [
     ("SCHEDULER", "pir", "0"),
     ("VLAN_MEMBER", "tagging_mode", "untagged"),
     ("PORTCHANNEL", "admin_status", "up"),
+    ("PORTCHANNEL", "fast_rate", "false"),
+    ("PORTCHANNEL", "fallback", "false"),
+    ("PORTCHANNEL", "min_links", "1"),
     ("FDB", "type", "static"),
     ("MIRROR_SESSION", "direction", "BOTH"),
     ("PORT_QOS_MAP", "pfc_enable", ""),

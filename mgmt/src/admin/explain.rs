@@ -420,6 +420,7 @@ mod tests {
             members: vec![PortId(1)],
             hash: LagHash::L4,
             admin: AdminStatus::Up,
+            lacp: None,
         }];
         let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();
         assert_eq!((of_lag.to.as_deref(), of_lag.lag.as_deref()), (Some("p1"), Some("po1")));

@@ -189,7 +189,7 @@ impl Group {
             (Mux::Detached, Some(partner)) => match self.candidate(i) {
                 None => Why::Loop,
                 candidate if candidate == self.partner => Why::MinLinks,
-                _ if !partner.state.has(State::AGGREGATION) => Why::Individual,
+                _ if self.partner() == Some((partner.system, partner.key)) => Why::Individual,
                 _ => Why::OtherPartner,
             },
         }

@@ -6,23 +6,17 @@ use super::differences::Differences;
 use super::frame::{CHASSIS_KINDS, PORT_KINDS};
 use super::priorities;
 use super::settings::PortSettings;
-use crate::events::{Log, at_port};
+use crate::events::{Allowance, Log, at_port};
 use crate::snapshot::Snapshot;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use weir_config::LldpMode;
 
-/// Events of a port at once, and how long one more takes to become due, ms.
-const AT_ONCE: u64 = 16;
-const EACH: u64 = 1_000;
-
 /// What has been told of a port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     neighbours: BTreeMap<Key, Differences>,
-    /// Time that the events told so far still cost, ms, and when that was so, as [`Snapshot::uptime_ms`].
-    spent: u64,
-    at: u64,
+    allowance: Allowance,
 }
 
 impl Told {
@@ -35,15 +29,6 @@ impl Told {
             known.neighbours.iter().map(one).collect()
         };
         Self { neighbours: known.map(fits).unwrap_or_default(), ..Self::default() }
-    }
-
-    /// Another event may be told.
-    fn may(&mut self, now: u64) -> bool {
-        self.spent = self.spent.saturating_sub(now.saturating_sub(self.at));
-        self.at = now;
-        let may = self.spent < AT_ONCE * EACH;
-        self.spent += if may { EACH } else { 0 };
-        may
     }
 }
 
@@ -61,7 +46,7 @@ pub(crate) fn observe(told: &mut Told, now: &Snapshot, port: usize, log: &mut Lo
         |key: &Key| known.neighbours.iter().any(|n| (&n.says.chassis, &n.says.port) == (&key.0, &key.1));
     let away: Vec<Key> = told.neighbours.keys().filter(|key| !is_there(key)).cloned().collect();
     for key in away {
-        if !told.may(now.uptime_ms) {
+        if !told.allowance.may(now.uptime_ms) {
             return;
         }
         let before = told.neighbours.remove(&key).unwrap_or_default();
@@ -75,7 +60,7 @@ pub(crate) fn observe(told: &mut Told, now: &Snapshot, port: usize, log: &mut Lo
             _ => Differences::between(&settings.says, &neighbour.says),
         };
         let before = told.neighbours.get(&key).copied();
-        if before == Some(differences) || !told.may(now.uptime_ms) {
+        if before == Some(differences) || !told.allowance.may(now.uptime_ms) {
             continue;
         }
         if before.is_none() {

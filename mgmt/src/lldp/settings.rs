@@ -41,11 +41,8 @@ pub struct Settings {
 impl Settings {
     /// Of a configuration, on devices with these addresses.
     pub fn of(config: &Config, devices: &[Mac]) -> Self {
-        let macs: Vec<Mac> =
-            config.ports.iter().zip(devices).map(|(port, device)| port.mac.unwrap_or(*device)).collect();
-        // One address for all ports, whichever of them somebody sees first.
-        let lowest = macs.iter().filter(|mac| mac.to_u64() != 0).min_by_key(|mac| mac.to_u64());
-        let chassis = match lowest {
+        let macs = macs(config, devices);
+        let chassis = match lowest(&macs) {
             Some(mac) => Id { subtype: CHASSIS_MAC, value: mac.0.to_vec() },
             None => Id { subtype: CHASSIS_LOCAL, value: config.name.clone().into_bytes() },
         };
@@ -65,6 +62,16 @@ impl Settings {
             ports: config.ports.iter().zip(macs).map(port).collect(),
         }
     }
+}
+
+/// Addresses of the ports of a configuration, on devices with these.
+pub(crate) fn macs(config: &Config, devices: &[Mac]) -> Vec<Mac> {
+    config.ports.iter().zip(devices).map(|(port, device)| port.mac.unwrap_or(*device)).collect()
+}
+
+/// One address for all ports, whichever of them somebody sees first.
+pub(crate) fn lowest(macs: &[Mac]) -> Option<Mac> {
+    macs.iter().filter(|mac| mac.to_u64() != 0).min_by_key(|mac| mac.to_u64()).copied()
 }
 
 /// Where others reach the management of the switch.

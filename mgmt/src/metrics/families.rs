@@ -4,6 +4,7 @@ use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
 use super::{Each, Family, Labels, Samples, Scrape};
 use crate::flows::export::ExportReading;
 use crate::inc::EngineReading;
+use crate::lacp::{MemberReading, Mux};
 use crate::lldp::Differences;
 use crate::lldp::agent::{Counters as LldpCounters, Neighbour, PortNeighbours};
 use crate::mirror_files::MirrorFileReading;
@@ -356,6 +357,39 @@ pub const ALL: &[Family] = &[
         Counts(|s| per_port(s, |p| p.stats.rx_lacp)),
     ),
     family("weir_port_lacp_tx_packets", "LACP frames sent", Counts(|s| per_port(s, |p| p.stats.tx_lacp))),
+    family(
+        "weir_port_lacp_discarded_packets",
+        "Frames of slow protocols thrown away by management, by reason",
+        Counts(|s| {
+            let reasons = |(labels, member): (Labels, &MemberReading)| {
+                let counters = &member.counters;
+                let all = [("malformed", counters.malformed), ("unknown", counters.unknown)];
+                all.map(|(reason, frames)| (extend(&labels, &[("reason", reason.to_owned())]), frames))
+            };
+            lacp(s).flat_map(reasons).collect()
+        }),
+    ),
+    family(
+        "weir_port_lacp_refused_packets",
+        "LACP frames that could not be sent when they were due",
+        Counts(|s| lacp(s).map(|(labels, member)| (labels, member.counters.not_sent)).collect()),
+    ),
+    family(
+        "weir_lag_member_collecting",
+        "LACP has the member take frames",
+        Gauges(|s| {
+            let takes = |member: &MemberReading| f64::from(member.mux >= Mux::Collecting);
+            lacp(s).map(|(labels, member)| (labels, takes(member))).collect()
+        }),
+    ),
+    family(
+        "weir_lag_member_distributing",
+        "LACP has the member send frames",
+        Gauges(|s| {
+            let sends = |member: &MemberReading| f64::from(member.mux == Mux::Distributing);
+            lacp(s).map(|(labels, member)| (labels, sends(member))).collect()
+        }),
+    ),
     family(
         "weir_port_lldp_discarded_packets",
         "LLDP frames thrown away by management, by reason",
@@ -759,6 +793,15 @@ fn mirror_files(s: &Scrape, get: fn(&MirrorFileReading) -> u64) -> Vec<(Labels, 
 fn export(s: &Scrape, get: fn(&ExportReading) -> u64) -> Vec<(Labels, u64)> {
     let one = |e: &ExportReading| (vec![("collector", e.settings.collector.to_string())], get(e));
     s.snapshot.export.iter().map(one).collect()
+}
+
+/// What LACP knows, by port and LAG.
+fn lacp(s: &Scrape) -> impl Iterator<Item = (Labels, &MemberReading)> {
+    let lags = s.snapshot.now.lacp.lags.iter();
+    lags.flat_map(|lag| lag.members.iter().map(move |member| (lag, member))).filter_map(|(lag, member)| {
+        let port = s.snapshot.info.ports.get(member.port.index())?;
+        Some((vec![("port", port.name.clone()), ("lag", lag.name.clone())], member))
+    })
 }
 
 /// What LLDP knows, by port.

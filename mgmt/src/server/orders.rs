@@ -5,11 +5,13 @@ use super::{App, STALE};
 use crate::admin::{Answer, Done, Order, explain as questions};
 use crate::api::documents::{ConfigInForce, EffectiveValue, json};
 use crate::api::given::Given;
+use crate::lacp::Mux;
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_dataplane::explain::Occupancy;
+use weir_dataplane::portset::PortSet;
 use weir_dataplane::types::PortId;
 
 fn answer(answer: Answer, given: &Given) -> Response<Body> {
@@ -89,7 +91,16 @@ pub(super) async fn explain(app: Arc<App>, given: Given) -> Response<Body> {
     let ports = snapshot.now.ports.iter().zip(0..);
     let down =
         ports.filter(|(port, _)| port.link.is_some_and(|link| !link.up)).map(|(_, at)| PortId(at)).collect();
-    let seen = Occupancy { down, ..Occupancy::of(&in_force.params, gauges) };
+    let carries_less = |than: Mux| -> PortSet {
+        let members = snapshot.now.lacp.lags.iter().flat_map(|lag| &lag.members);
+        members.filter(|member| member.mux < than).map(|member| member.port).collect()
+    };
+    let seen = Occupancy {
+        down,
+        not_distributing: carries_less(Mux::Distributing),
+        not_collecting: carries_less(Mux::Collecting),
+        ..Occupancy::of(&in_force.params, gauges)
+    };
     let question = given.values().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     match questions::answer(&in_force.config, &in_force.params, &seen, &questions::Question(question)) {
         Ok(document) => json_text(&json(&document)),

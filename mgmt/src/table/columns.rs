@@ -5,6 +5,7 @@ use super::inc;
 use super::lanes::{ECN, LATENCY, MARKING, PFC, PGS, QUEUES};
 use super::ports::{LAGS, MIRRORS, PORTS, STORM_CONTROL, VLANS};
 use super::{At, Column, Form, Table, count, rate, share};
+use crate::lacp::{self, MemberReading};
 use crate::mirror_files::MirrorFileReading;
 use crate::snapshot::{Blame, LcoreRates, OffCore, PortInfo, PortRates, PortReading, Snapshot};
 use crate::times::{Part, Times};
@@ -192,6 +193,16 @@ impl<'a> At<'a> {
 
     pub(super) fn lag(&self) -> &'a LagConfig {
         &self.snapshot.info.lags[self.i]
+    }
+
+    /// The port as a member of a LAG that speaks LACP.
+    pub(super) fn lacp(&self) -> Option<&'a MemberReading> {
+        self.snapshot.now.lacp.member(self.port)
+    }
+
+    /// What LACP knows of the partner of the port.
+    pub(super) fn lacp_partner(&self) -> Option<&'a lacp::PortInfo> {
+        self.lacp()?.partner.as_ref()
     }
 
     pub(super) fn mirror(&self) -> &'a MirrorConfig {

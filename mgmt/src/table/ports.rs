@@ -5,7 +5,7 @@ use super::columns::{PORT, col};
 use super::{Column, count, rate, share};
 use crate::snapshot::DeviceState;
 use serde_json::{Value, json};
-use weir_config::{show_flood_limit, show_vids};
+use weir_config::{LacpMode, show_flood_limit, show_vids};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::switch::Filter;
@@ -70,9 +70,72 @@ pub(super) const LAGS: &[Column] = &[
         "lag_changes",
         Count,
         "Changes",
-        "times that it left or joined because of its link: flows have moved",
+        "times that it left or joined because of its link or of LACP: flows have moved",
         |r| count(r.port().stats.lag_changes),
     ),
+    col("lacp", Text, "LACP", "whether the LAG speaks it: `active`, `passive` or `off`", |r| {
+        json!(match r.lacp() {
+            None => LacpMode::Off.word(),
+            Some(member) if member.active => LacpMode::Active.word(),
+            Some(_) => LacpMode::Passive.word(),
+        })
+    }),
+    col(
+        "mux",
+        Text,
+        "Mux",
+        "what LACP has it carry: `collecting` takes frames, `distributing` sends them, too; `detached`, `waiting` and `attached` do \
+         neither; empty: it is static",
+        |r| json!(r.lacp().map_or("", |member| member.mux.word())),
+    ),
+    col("why", Text, "Why", "why LACP does not have it send; empty: it does, or is static", |r| {
+        json!(r.lacp().map_or("", |member| member.why.word()))
+    }),
+    col(
+        "actor_state",
+        Text,
+        "Actor",
+        "state that it sends (802.1AX): Activity, short Timeout, aGgregation, Synchronization, Collecting, Distributing, deFaulted, Expired",
+        |r| json!(r.lacp().map_or_else(String::new, |member| member.actor.state.to_string())),
+    ),
+    col("partner_state", Text, "Partner", "state that its partner sends; empty: there is none", |r| {
+        json!(r.lacp_partner().map_or_else(String::new, |partner| partner.state.to_string()))
+    }),
+    col("partner_system", Text, "Partner system", "priority and address of its partner", |r| {
+        json!(r.lacp_partner().map_or_else(String::new, |partner| partner.system.to_string()))
+    }),
+    col("partner_key", Maybe, "Key", "which aggregate of its partner the link belongs to", |r| {
+        r.lacp_partner().map_or(Value::Null, |partner| json!(partner.key))
+    }),
+    col("partner_port", Maybe, "Port", "number of the port there", |r| {
+        r.lacp_partner().map_or(Value::Null, |partner| json!(partner.port))
+    }),
+    col("actor_system", Text, "", "priority and address of this switch, as its partner sees it", |r| {
+        json!(r.lacp().map_or_else(String::new, |member| member.actor.system.to_string()))
+    }),
+    col("actor_key", Maybe, "", "key of the LAG", |r| {
+        r.lacp().map_or(Value::Null, |member| json!(member.actor.key))
+    }),
+    col("actor_port", Maybe, "", "its number, as its partner sees it", |r| {
+        r.lacp().map_or(Value::Null, |member| json!(member.actor.port))
+    }),
+    col(
+        "receive",
+        Text,
+        "",
+        "what is known of the partner: `current`, `expired`, `defaulted` or `port_disabled`",
+        |r| json!(r.lacp().map_or("", |member| member.receive.word())),
+    ),
+    col("fallback", Flag, "", "it carries frames because nobody speaks LACP at any member", |r| {
+        json!(r.lacp().is_some_and(|member| member.fallback))
+    }),
+    col("rx_lacpdus", Count, "", "LACPDUs taken", |r| {
+        count(r.lacp().map_or(0, |member| member.counters.lacpdus))
+    }),
+    col("rx_markers", Count, "", "markers received", |r| {
+        count(r.lacp().map_or(0, |member| member.counters.markers))
+    }),
+    col("tx_lacp", Count, "", "frames of LACP sent", |r| count(r.port().stats.tx_lacp)),
 ];
 
 pub(super) const MIRRORS: &[Column] = &[

@@ -6,6 +6,7 @@ use super::links::Queues;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use weir_dataplane::fdb::FdbPage;
+use weir_dataplane::lag::LagMember;
 use weir_dataplane::switch::{ApplyError, Change, Tap};
 use weir_dataplane::types::{Nanos, PortId};
 use weir_inc::job::Job;
@@ -28,6 +29,8 @@ pub enum Phase {
 pub enum Command<D: Io = Dpdk> {
     /// The link of a port has changed.
     Link(PortId, bool),
+    /// What a port carries for its LAG, by LACP.
+    LagMember(PortId, LagMember),
     /// Give back the queues of a port: its device is being taken away.
     Detach(PortId),
     /// Go on with a port whose device is there again.

@@ -20,6 +20,7 @@ use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::board::Board;
 use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
+use weir_mgmt::lacp::LacpReading;
 use weir_mgmt::lldp::LldpReading;
 use weir_mgmt::mirror_files::MirrorFileReading;
 use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
@@ -58,6 +59,8 @@ pub struct Window {
     pub news: Bulletin,
     /// What is known of neighbours.
     pub lldp: Board<LldpReading>,
+    /// What is known of members of LAGs.
+    pub lacp: Board<LacpReading>,
     /// What became of the files of mirrors.
     pub mirror_files: Board<Vec<MirrorFileReading>>,
     /// What the drivers said last, and when.
@@ -144,6 +147,7 @@ impl Source for Window {
             off_core: self.threads.iter().map(Thread::off_core).collect(),
             engines: self.engines.iter_mut().map(EngineWindow::look).collect(),
             lldp: self.lldp.get(),
+            lacp: self.lacp.get(),
             mirror_files: self.mirror_files.get(),
         }
     }

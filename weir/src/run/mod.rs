@@ -8,6 +8,7 @@ pub mod devices;
 mod inc;
 pub mod io;
 pub mod kernel;
+mod lacp;
 mod launched;
 mod links;
 mod lldp;
@@ -34,6 +35,7 @@ use attached::Devices;
 use control::{Control, Phase};
 use devices::OpenPort;
 use io::DpdkWire;
+use lacp::Lacp;
 use launched::Launched;
 use links::{Links, Opening};
 use lldp::Lldp;
@@ -54,7 +56,7 @@ use weir_config::{Config, PortConfig};
 use weir_dataplane::stats::Published;
 use weir_dataplane::switch::{Conservation, LocalProtocol, Switch};
 use weir_dataplane::turn;
-use weir_dataplane::types::PortId;
+use weir_dataplane::types::{Mac, PortId};
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
 use weir_layout::{Grid, counted};
 use weir_mgmt::admin::{InForce, Shown};
@@ -109,6 +111,7 @@ pub struct Running {
     owner: Vec<usize>,
     links: Links,
     lldp: Lldp,
+    lacp: Lacp,
     mirrors: Mirrors,
     kernel: kernel::Watch,
     control: Control,
@@ -339,7 +342,7 @@ impl Running {
             });
         }
         // Ports were given to their workers in order, so those of each are in it, too.
-        let mut lines = |protocol: LocalProtocol| -> Vec<Line> {
+        let lines = |protocol: LocalProtocol| -> Vec<Line> {
             let mut next = vec![0; workers.len()];
             let line = |owner: &usize| {
                 let Worker { switch, ports, .. } = &mut workers[*owner];
@@ -348,7 +351,7 @@ impl Running {
             };
             owner.iter().map(line).collect()
         };
-        let lldp = lines(LocalProtocol::Lldp);
+        let [lldp, lacp] = [LocalProtocol::Lldp, LocalProtocol::Lacp].map(lines);
         let devices = Devices::new(handles.into_iter().zip(carries));
         let copies = workers.iter_mut().map(|worker| worker.switch.read_mirrors()).collect();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
@@ -368,6 +371,7 @@ impl Running {
             engines,
             news: mgmt::Bulletin::default(),
             lldp: Board::default(),
+            lacp: Board::default(),
             mirror_files: Board::default(),
             asked: None,
         };
@@ -379,7 +383,8 @@ impl Running {
             unconfirmed: None,
             unsettled: None,
         });
-        let macs = described.iter().map(|device| device.mac).collect();
+        let macs: Vec<Mac> = described.iter().map(|device| device.mac).collect();
+        let lacp = Lacp::new(lacp, owner.clone(), macs.clone(), window.lacp.clone());
         let lldp = Lldp::new(lldp, macs, shown.get(), window.lldp.clone());
         let (news, states) = (window.news.clone(), window.states.clone());
         let mirrors = Mirrors::new(copies, shown.clone(), clock, window.mirror_files.clone(), news.clone());
@@ -424,6 +429,7 @@ impl Running {
             kernel: kernel::Watch::new(&config.ports),
             links: Links::new(&config.ports, capabilities, &owner, opening, (departures, states)),
             lldp,
+            lacp,
             devices,
             mirrors,
             workers: running,
@@ -482,7 +488,9 @@ impl Running {
         self.office.attend(time);
         self.links.attend(&self.devices, &mut self.office);
         let links = &self.links;
-        self.lldp.attend(self.office.shown.get(), &|port| links.is_up(port));
+        let in_force = self.office.shown.get();
+        self.lldp.attend(Arc::clone(&in_force), &|port| links.is_up(port));
+        self.lacp.attend(in_force, &|port| links.is_up(port), &mut self.office.workers);
         self.mirrors.attend(&self.eal, &self.office.granting.cores);
         for found in self.kernel.look(&self.counters) {
             self.office.report_offloads(&found);
@@ -495,6 +503,7 @@ impl Running {
     /// A worker panicked.
     pub fn stop(mut self) -> Result<Totals> {
         self.lldp.end();
+        self.lacp.end();
         let seconds = self.started.elapsed().as_secs_f64();
         let in_force = self.office.shown.get();
         let absence = |(thread, lcore): (&Thread, &usize)| Absence {

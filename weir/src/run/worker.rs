@@ -386,6 +386,7 @@ impl<D: Io> Worker<D> {
             }
             match self.commands.pop() {
                 Ok(Command::Link(port, up)) => self.switch.set_link(port, up, now),
+                Ok(Command::LagMember(port, member)) => self.switch.set_lag_member(port, member, now),
                 Ok(Command::Detach(id)) => {
                     let port = self.ports.iter().position(|port| port.id == id).map(|i| self.ports.remove(i));
                     let wire = self.others.iter().position(|(port, _)| *port == id);

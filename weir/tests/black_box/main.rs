@@ -16,6 +16,7 @@ mod inc;
 mod incast;
 mod json;
 mod kernel;
+mod lacp;
 mod lag;
 mod lcores;
 mod lldp;

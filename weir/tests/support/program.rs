@@ -297,7 +297,8 @@ impl Switch {
         self.stop_with_lost(&["lookup.no_port=", "lookup.port_down=", "egress.port_down="])
     }
 
-    fn stop_with_lost(self, reasons: &[&str]) -> Summary {
+    /// The same where frames may be lost for other reasons, each with its `=`.
+    pub fn stop_with_lost(self, reasons: &[&str]) -> Summary {
         let (ended, summary) = self.interrupt();
         let lost = summary.all_drops();
         let expected = |drop: &String| reasons.iter().any(|reason| drop.starts_with(reason));

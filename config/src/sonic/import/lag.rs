@@ -1,5 +1,6 @@
 //! `PORTCHANNEL` and `PORTCHANNEL_MEMBER`.
 
+use super::lldp::YES_OR_NO;
 use super::ports::{NO_PORT, is_down};
 use super::{Importer, Lag};
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
@@ -46,17 +47,46 @@ impl Importer<'_> {
             }
             let (name, down) = (self.fresh(&row, self.lags.len()), is_down(&row));
             row.note(&["admin_status"], Mapped, "lag.admin");
-            self.lags.push(Lag { of: row.key.clone(), name, members, down });
-            if row.text("static") == Some("true") {
-                row.note(&["static"], Mapped, "lag: without LACP");
-            } else {
-                self.db.whole(&row, Approximated, "weir speaks no LACP: make the other end static".into());
-            }
+            let lacp = self.lacp(&mut row, members.len());
+            self.lags.push(Lag { of: row.key.clone(), name, members, down, lacp });
             self.db.done(&row, "what a LAG of weir has are its members");
         }
         for member in rows {
             self.db.whole(&member, Ignored, "there is no such PORTCHANNEL".into());
         }
+    }
+
+    /// The keys of a LAG that speaks LACP, as SONiC's do unless they are `static`.
+    fn lacp(&mut self, row: &mut Row, members: usize) -> Vec<(&'static str, String)> {
+        if row.text("static") == Some("true") {
+            row.note(&["static"], Mapped, "lag.lacp = \"off\"");
+            return Vec::new();
+        }
+        let mut keys = vec![("lacp", "\"active\"".to_owned())];
+        row.note(&["static"], Mapped, "lag.lacp = \"active\"");
+        if self.db.word(row, "fast_rate", &YES_OR_NO) == Some(true) {
+            keys.push(("lacp_rate", "\"fast\"".to_owned()));
+        }
+        row.note(&["fast_rate"], Mapped, "lag.lacp_rate");
+        // It is of no use to be refused by a number that no link can reach any more.
+        let min_links = self.db.number(row, "min_links", 0..=1024).unwrap_or(0);
+        match usize::try_from(min_links).is_ok_and(|min_links| min_links <= members) {
+            true => row.note(&["min_links"], Mapped, "lag.min_links"),
+            false => row.note(&["min_links"], Approximated, "lag.min_links: as many as it has members"),
+        }
+        if min_links > 1 && members > 1 {
+            keys.push(("min_links", min_links.min(members as i64).to_string()));
+        }
+        if self.db.word(row, "fallback", &YES_OR_NO) == Some(true) {
+            keys.push(("fallback", true.to_string()));
+        }
+        row.note(&["fallback"], Mapped, "lag.fallback");
+        if let Some(key) = row.text("lacp_key").and_then(|key| key.parse::<u16>().ok()).filter(|key| *key > 0)
+        {
+            keys.push(("lacp_key", key.to_string()));
+        }
+        row.note(&["lacp_key"], Mapped, "lag.lacp_key");
+        keys
     }
 
     /// The port of this name, if it may stand for the others of its LAG.

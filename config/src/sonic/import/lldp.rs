@@ -19,7 +19,7 @@ pub(super) struct Lldp {
 /// What an export makes of it.
 const OFF: &str = "lldp.enable is not true, and an export of such a switch has no rows of LLDP";
 
-const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
+pub(super) const YES_OR_NO: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 impl Importer<'_> {
     pub(super) fn lldp(&mut self) {

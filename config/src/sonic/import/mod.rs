@@ -149,6 +149,8 @@ struct Lag {
     members: Vec<usize>,
     /// Its `admin_status` is down.
     down: bool,
+    /// Keys of LACP, as they are written.
+    lacp: Vec<(&'static str, String)>,
 }
 
 /// A static entry of the forwarding table.

@@ -32,6 +32,7 @@ impl Importer<'_> {
             if lag.down {
                 out.key("admin", quoted(AdminStatus::Down.word()));
             }
+            lag.lacp.iter().for_each(|(key, value)| out.key(key, value));
         }
         for Station { mac, vid, port } in &self.stations {
             out.table("[[fdb.static]]");

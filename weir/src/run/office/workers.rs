@@ -2,6 +2,7 @@
 
 use super::super::control::{Command, Reply};
 use super::super::links::Queues;
+use weir_dataplane::lag::LagMember;
 use weir_dataplane::types::PortId;
 
 /// Messages to a worker that may wait.
@@ -42,6 +43,11 @@ impl Workers {
     /// Tells of a link that has changed; nobody answers that. `false`: later.
     pub fn link(&mut self, worker: usize, port: PortId, up: bool) -> bool {
         self.0[worker].commands.push(Command::Link(port, up)).is_ok()
+    }
+
+    /// Tells what a port carries for its LAG; nobody answers that. `false`: later.
+    pub fn lag_member(&mut self, worker: usize, port: PortId, member: LagMember) -> bool {
+        self.0[worker].commands.push(Command::LagMember(port, member)).is_ok()
     }
 
     /// Has all workers give back the queues of a port, whose link is down; nobody answers that here. `false`: later.
