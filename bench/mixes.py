@@ -503,6 +503,8 @@ SITUATIONS = {
             buffer=WIDE, rest=THIRD + FOURTH + TOO_MANY),
         Mix("learn-limit", "the same, where a port may have 64", plain, at_random, 256, ports="learn_limit = 64\n", buffer=WIDE, rest=THIRD + FOURTH),
         Mix("early-drop", "64 pairs in turn, a class of which is dropped early", plain, rest=EARLY_DROP),
+        Mix("early-drop-some", "64 pairs in turn, to queues whose depth drops some early", plain,
+            rest=EARLY_DROP.replace("1MB", "1KB").replace("2MB", "64KB")),
         Mix("early-drop-overload", "the same, 100 times the rate of the egress port: nearly all dropped early", plain, rate=50,
             rest=EARLY_DROP.replace("1MB", "10KB").replace("2MB", "100KB")),
         Mix("mirror", "64 pairs in turn, what the first port receives and sends is copied to a third one", plain, rest=THIRD + MIRROR + 'to = "p2"\n'),

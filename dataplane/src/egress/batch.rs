@@ -702,7 +702,7 @@ impl<F: Frame> FrameBatch<F> {
 
     /// Their lengths.
     #[inline(always)]
-    fn held_lens(&self) -> &[u16] {
+    pub fn held_lens(&self) -> &[u16] {
         self.buffer.as_deref().map_or_else(|| self.frames.lens(), FrameRow::lens)
     }
 }

@@ -11,6 +11,7 @@ pub use rounds::Members;
 use super::batch::{BatchHeader, BatchTotals, FrameBatch, Meta};
 use super::request::{BatchBuffer, EnqueueRequest};
 use crate::frame::Frame;
+use crate::parse::EcnCode;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// No batch, no VOQ.
@@ -263,12 +264,39 @@ impl<F: Frame> Queues<F> {
         totals
     }
 
-    /// Changes the frames of a list that is to be sealed again; those that `edit` says no to are dropped.
-    pub fn edit(&mut self, list: &mut BatchList, mut edit: impl FnMut(&mut F) -> bool) {
+    /// Looks at the frames of a list in order, each with its length and the code of its ECN bits, until `look` says no.
+    #[inline(always)]
+    pub fn each(&self, list: &BatchList, mut look: impl FnMut(&F, u16, EcnCode) -> bool) {
+        let mut ix = list.head;
+        while let Some(batch) = self.batches.get(ix as usize) {
+            let code = batch.header().ecn;
+            if !batch
+                .held()
+                .iter()
+                .zip(batch.held_lens())
+                .all(|(frame, len)| look(frame, *len, code.of(frame)))
+            {
+                return;
+            }
+            ix = batch.next;
+        }
+    }
+
+    /// The frame at this place in a list.
+    pub fn nth(&self, list: &BatchList, at: usize) -> Option<&F> {
+        let some = |ix: u32| self.batches.get(ix as usize);
+        let batches = std::iter::successors(some(list.head), |batch| some(batch.next));
+        batches.flat_map(FrameBatch::held).nth(at)
+    }
+
+    /// Changes the frames of a list that is to be sealed again, each with the header of its batch; those that `edit` says no to are
+    /// dropped.
+    pub fn edit(&mut self, list: &mut BatchList, mut edit: impl FnMut(&mut F, &BatchHeader) -> bool) {
         let (mut kept, mut ix) = (BatchList::NONE, list.head);
         while let Some(batch) = self.batches.get_mut(ix as usize) {
             let (this, next) = (ix, std::mem::replace(&mut batch.next, NIL));
-            batch.edit(&mut edit);
+            let header = batch.header();
+            batch.edit(|frame| edit(frame, &header));
             if batch.is_empty() {
                 self.put_free(this);
             } else {
@@ -294,6 +322,11 @@ impl<F: Frame> Queues<F> {
             self.put_free(list.head);
             list.head = next;
         }
+    }
+
+    /// Drops all frames of a list.
+    pub fn discard(&mut self, list: &mut BatchList) {
+        while self.take_first(list, FrameBatch::clear).is_some() {}
     }
 
     /// Drops what is left in the first batch of a list if all of it is `len` long. Number of frames.

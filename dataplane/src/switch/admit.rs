@@ -5,8 +5,9 @@ use super::Switch;
 use super::batching::AdmissionGroup;
 use super::flow_cache::ForwardingDecision;
 use super::gate::Charged;
+use super::receive::header_of;
 use crate::drops::DropReason;
-use crate::egress::{BatchList, BatchTotals, Meta};
+use crate::egress::{BatchHeader, BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::types::{Nanos, PRIORITIES, PortId};
@@ -37,16 +38,43 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (out, queue) = (decision.out(), decision.queue() as usize % PRIORITIES);
         let charged = self.charged_for(out);
         if !self.admit_all(charged, decision.pg(), queue, totals) {
-            self.admit_one_by_one(charged, out, list);
+            self.admit_closely(charged, &header_of(port, decision, 0), out, list, totals);
         } else if matches!(charged, Charged::Remote(_)) {
             self.hand_off_list(out, list);
-        } else if self.queues.append(port, out, queue, &list, totals) {
+        } else {
+            self.append(port, out, queue, &list, totals);
+        }
+    }
+
+    /// Frames that are charged join their queue.
+    #[inline(always)]
+    fn append(&mut self, port: PortId, out: PortId, queue: usize, list: &BatchList, totals: BatchTotals) {
+        if self.queues.append(port, out, queue, list, totals) {
             self.ports[out.index()].scheduler.wake(queue);
         }
     }
 
+    /// Admits frames of this header that may not all pass.
     #[cold]
     #[inline(never)]
+    fn admit_closely(
+        &mut self,
+        charged: Charged,
+        header: &BatchHeader,
+        out: PortId,
+        list: BatchList,
+        totals: BatchTotals,
+    ) {
+        let mut list = list;
+        match self.admit_by_chance(charged, header, &mut list, totals) {
+            None => self.admit_one_by_one(charged, out, list),
+            Some(left) if left.frames > 0 => {
+                self.append(PortId(header.in_port), out, header.queue.into(), &list, left);
+            }
+            Some(_) => {}
+        }
+    }
+
     fn admit_one_by_one(&mut self, charged: Charged, out: PortId, list: BatchList) {
         let (mut list, mut leaving) = (list, None);
         while let Some((frame, mut meta)) = self.unlist(&mut list) {
@@ -60,11 +88,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     let header = meta.header();
                     self.refuse(out, frame, &header, reason);
                     // A refusal changes nothing: the same frame behind it would be refused, too, unless that is left to chance.
-                    let by_chance = reason == DropReason::EgressWred;
-                    let sure = !by_chance || self.surely_drops_early(out, &list, meta.len, &header);
-                    if self.tap.is_none() && sure {
-                        let frames = self.refuse_alike(out, &list, meta.len, &header, reason);
-                        self.draw_in_vain(if by_chance { frames } else { 0 });
+                    if self.tap.is_none() && reason != DropReason::EgressWred {
+                        self.refuse_alike(out, &list, meta.len, &header, reason);
                     }
                 }
             }
@@ -132,16 +157,5 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
         self.release(out, meta);
         self.refuse(out, frame, &meta.header(), DropReason::IngressNoSlot);
-    }
-
-    /// Marking on arrival (DEV-28's other option), on the depth the frame finds.
-    #[cold]
-    fn mark_on_arrival(&mut self, out: PortId, frame: &mut F, meta: &Meta) {
-        let depth = self.queues.bytes(out, usize::from(meta.queue));
-        let random = self.rng.next_u32();
-        let port = &mut self.ports[out.index()];
-        if port.params.mark[usize::from(meta.queue)].is_some_and(|wred| wred.decide(depth, random)) {
-            port.mark(frame, meta);
-        }
     }
 }

@@ -5,11 +5,9 @@
 use super::lost::control_group;
 use super::{OwnPort, Switch};
 use crate::drops::DropReason;
-use crate::ecn::{self, Wred};
-use crate::egress::{BatchHeader, BatchList, BatchTotals, FrameBatch, Meta};
+use crate::egress::{BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::{Admission, AdmitVerdict, PgIx, PgView, QueueIx};
-use crate::parse::EcnCode;
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
@@ -70,31 +68,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.count_charged(pg, totals.frames);
         }
         if admitted {
-            self.draw_in_vain(draws);
+            self.rng.skip(draws);
         }
         admitted
-    }
-
-    /// Frames draw random numbers whatever these decide: what becomes of others does not depend on who came together.
-    #[inline(always)]
-    pub(super) fn draw_in_vain(&mut self, draws: u32) {
-        for _ in 0..draws {
-            self.rng.next_u32();
-        }
-    }
-
-    /// How many random numbers frames draw for early drop or marking on arrival, if nothing else stands between them and the queue
-    /// and it stays too short for either even with all of them in it.
-    #[inline(never)]
-    fn draws_in_vain(&self, out: PortId, queue: usize, totals: BatchTotals) -> Option<u32> {
-        let port = self.ports.get_own(out.index())?;
-        let shut = self.draining || port.shut(queue).is_some() || port.bursts.is_some();
-        let depth = self.queues.bytes(out, queue) + u64::from(totals.bytes);
-        let (params, drops, marks) =
-            (&port.params, port.drops_early >> queue & 1, port.mark_on_arrival >> queue & 1);
-        let acts = |does: u8, wred: Option<Wred>| does == 1 && wred.is_some_and(|wred| wred.decide(depth, 0));
-        let none = !shut && !acts(drops, params.early_drop[queue]) && !acts(marks, params.mark[queue]);
-        none.then(|| totals.frames * u32::from(drops + marks))
     }
 
     /// Lets a frame pass that is charged `charge`.
@@ -156,7 +132,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Frames are charged to a group of their port; the control pool is no such group.
     #[inline(always)]
-    fn count_charged(&mut self, pg: u16, frames: u32) {
+    pub(super) fn count_charged(&mut self, pg: u16, frames: u32) {
         let (port, pg) = (usize::from(pg) / PRIORITIES, usize::from(pg) % PRIORITIES);
         if let Some(port) = self.ports.get_own_mut(port) {
             port.stats.pg_packets[pg] += u64::from(frames);
@@ -200,46 +176,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.attribute_pause((port, pg), cause, frame, meta.in_port);
     }
-
-    /// A queue drops early, without leaving it to chance, each frame that [`Switch::refuse_alike`] would drop: whatever number they
-    /// drew, and none of them can be marked instead.
-    #[cold]
-    pub(super) fn surely_drops_early(
-        &self,
-        out: PortId,
-        list: &BatchList,
-        len: u16,
-        header: &BatchHeader,
-    ) -> bool {
-        let queue = usize::from(header.queue) % PRIORITIES;
-        let (depth, params) = (self.queues.bytes(out, queue), &self.ports[out.index()].params);
-        let frames = || self.queues.first_alike(list, len).map_or(&[][..], FrameBatch::held).iter();
-        params.early_drop[queue].is_some_and(|wred| wred.decide(depth, u32::MAX))
-            && (params.mark[queue].is_none() || !frames().any(|frame| is_ect(frame, header.ecn.of(frame))))
-    }
-
-    /// WRED of a lossy queue: a frame that cannot be marked is dropped where others are marked.
-    #[cold]
-    fn drops_early(&mut self, out: PortId, frame: &F, meta: &Meta) -> bool {
-        let queue = usize::from(meta.queue);
-        let depth = self.queues.bytes(out, queue);
-        let params = &self.ports[out.index()].params;
-        let marks = params.mark[queue].is_some();
-        let markable = marks && is_ect(frame, meta.ecn);
-        let wred = params.early_drop[queue];
-        let random = self.rng.next_u32();
-        !markable && wred.is_some_and(|wred| wred.decide(depth, random))
-    }
-}
-
-/// A frame says that its transport heeds marks.
-fn is_ect<F: Frame>(frame: &F, code: EcnCode) -> bool {
-    ecn::codepoint(frame.bytes(), code.place()).is_some_and(|bits| bits != 0)
 }
 
 impl<F> OwnPort<F> {
     /// Why a queue takes no frames at all, if it takes none.
-    fn shut(&self, queue: usize) -> Option<DropReason> {
+    pub(super) fn shut(&self, queue: usize) -> Option<DropReason> {
         if !self.status.is_up() {
             Some(self.status.lost_in_queue())
         } else if self.flushing >> queue & 1 == 1 {

@@ -64,7 +64,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.drop_frame(at, reason, frame, header);
     }
 
-    /// [`Switch::refuse`] for the frames of the first batch of a list, if all of them are `len` long. Returns how many they are.
+    /// [`Switch::refuse`] for the frames of the first batch of a list, if all of them are `len` long.
     #[cold]
     pub(super) fn refuse_alike(
         &mut self,
@@ -73,10 +73,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         len: u16,
         header: &BatchHeader,
         reason: DropReason,
-    ) -> u32 {
+    ) {
         let frames = self.queues.first_alike(list, len).map_or(0, FrameBatch::len) as u32;
         if frames == 0 {
-            return 0;
+            return;
         }
         let at = self.note_refused(out, header, reason, u64::from(frames));
         let place = self.place_of(reason, header);
@@ -85,12 +85,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         ports[at.index()].attribute_loss(place, frames, |i| batch?.any(i as usize));
         self.queues.discard_first(list, len);
         count_lost(&mut self.ports, &self.admission, at, reason, header, u64::from(frames));
-        frames
     }
 
     /// The port where a refusal counts: that of departure, with the queue, if that is the side of the reason or the port of
     /// arrival is another lcore's; else that of arrival, with the group.
-    fn note_refused(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) -> PortId {
+    pub(super) fn note_refused(
+        &mut self,
+        out: PortId,
+        header: &BatchHeader,
+        reason: DropReason,
+        frames: u64,
+    ) -> PortId {
         let input = PortId(header.in_port);
         if reason.side() == Side::Departure || !self.ports.is_own(input) {
             self.note_drops_at_queue(out, header, reason, frames);

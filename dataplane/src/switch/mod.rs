@@ -15,6 +15,7 @@
 mod admit;
 mod apply;
 mod batching;
+mod chance;
 mod channels;
 mod control;
 mod copies;

@@ -74,7 +74,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Self { ports, queues, admission, tap, .. } = self;
         let came = queues.seal(&list, |len| admission.charge(len));
         let (mut too_long, mut no_memory) = (0, 0);
-        queues.edit(&mut list, |frame| {
+        queues.edit(&mut list, |frame, _| {
             let (reason, lost) = if retag == Retag::Push && frame.len() + crate::vlan::TAG_BYTES > longest {
                 (DropReason::VlanTooLong, &mut too_long)
             } else if !retag.apply(frame, new.at, new.pcp, new.vid) {
