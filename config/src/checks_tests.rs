@@ -44,6 +44,15 @@ fn only_warning(more: &str, rule: &str) -> Diagnostic {
     only(&load_roce(more).unwrap_or_else(|f| panic!("{}", shown(&f))).warnings, rule)
 }
 
+/// Not once more as the system name of LLDP, which follows from it.
+#[test]
+fn a_bad_name_of_a_switch_is_told_once() {
+    for name in ["", "a b", &"x".repeat(300)] {
+        only_error(&format!("[switch]\nname = {name:?}\n"), "name");
+    }
+    only_error("[lldp]\nsystem_name = \"\"\n", "lldp.system_name");
+}
+
 #[test]
 fn every_preset_is_consistent_at_every_rate() {
     for (preset, _) in preset::PRESETS {

@@ -21,7 +21,9 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>, name: &str) -> LldpCon
         s.within(ctx, "interval", interval, &range, |n| show_time(*n)).map_or(INTERVAL, |val| val.v);
     let hold = s.int_or(ctx, "hold", 1..=100, HOLD, "three frames in a row may be lost").v;
     let system_name = s.or(ctx, "system_name", &TEXT, name.to_owned(), "that of the switch");
-    if !(1..=255).contains(&system_name.v.len()) || system_name.v.chars().any(char::is_control) {
+    let fits = |text: &str| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+    // What is wrong with the name of the switch is told as that.
+    if system_name.v != name && !fits(&system_name.v) {
         let message = format!("{} is empty, too long or not printable", s.key("system_name"));
         ctx.error(system_name.span, "lldp.system_name", message, "use a text of 1 to 255 bytes");
     }
