@@ -4,15 +4,19 @@ use crate::Outcome;
 use crate::output::{self, OUT, say, say_err};
 use crate::quantity::{number, queue_pair, time};
 use crate::refusal::{cannot, refuse};
+use crate::run::Stop;
 use crate::which::Which;
 use anyhow::{Error, Result};
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, Write};
+use std::iter;
 use std::net::IpAddr;
 use std::path::Path;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 use weir_dataplane::switch::Filter;
 use weir_dataplane::types::Mac;
@@ -119,13 +123,67 @@ impl FilterArgs {
     }
 }
 
-/// Events of an order, as they come, until the last.
+/// Events of an order, as they come, until the last: that of the switch or, once somebody has asked to stop, one of our own that says
+/// what was told until then.
 fn events(
     socket: &Path,
     watch: &Watch,
 ) -> Result<impl Iterator<Item = Result<WatchLine, ClientError>> + use<>> {
+    let stop = Rc::new(Stop::on_signal()?);
     let stream = client::stream(socket, api::WATCH, &watch.json().to_string())?;
-    Ok(client::lines(stream))
+    let asked = Rc::clone(&stop);
+    let mut lines = client::lines_until(stream, move || asked.asked());
+    let mut told = Told::default();
+    Ok(iter::from_fn(move || {
+        let line = lines.next().or_else(|| (!told.ended && stop.asked()).then(|| Ok(told.end())))?;
+        if let Ok(line) = &line {
+            told.note(line);
+        }
+        Some(line)
+    }))
+}
+
+/// What a switch has told of frames it follows.
+#[derive(Debug, Default)]
+struct Told {
+    frames: u64,
+    /// Copies of frames that have not left.
+    copies: BTreeMap<u64, u64>,
+    missed: u64,
+    ended: bool,
+}
+
+impl Told {
+    fn note(&mut self, line: &WatchLine) {
+        self.frames = self.frames.max(line.frame().unwrap_or(0));
+        match line {
+            WatchLine::Arrived(arrival) if arrival.copies > 0 => {
+                self.copies.insert(arrival.frame, arrival.copies.into());
+            }
+            WatchLine::Left { frame, .. } | WatchLine::Flushed { frame, .. } => {
+                if let Entry::Occupied(mut left) = self.copies.entry(*frame) {
+                    *left.get_mut() -= 1;
+                    if *left.get() == 0 {
+                        left.remove();
+                    }
+                }
+            }
+            WatchLine::Missed { missed } => self.missed = *missed,
+            WatchLine::End { .. } => self.ended = true,
+            WatchLine::Arrived(_) | WatchLine::Armed { .. } | WatchLine::Lost { .. } => {}
+        }
+    }
+
+    /// The last line of what is stopped.
+    fn end(&self) -> WatchLine {
+        let Self { frames, copies, missed, .. } = self;
+        WatchLine::End {
+            why: "stopped".to_owned(),
+            frames: *frames,
+            on_their_way: copies.len(),
+            missed: *missed,
+        }
+    }
 }
 
 pub fn trace(args: &TraceArgs) -> Result<Outcome> {

@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::program::weir;
+use support::program::{Running, WEIR, weir};
 use support::{PATIENCE, run, tool, wait_for};
 
 impl Lab {
@@ -278,6 +278,31 @@ fn replayed(lab: &Lab) {
     assert!(short.code() == Some(2) && said.contains("replay.pcapng: cut short after frame 100"), "{said}");
 }
 
+/// Ctrl-C ends a capture like its count: the file is whole, and what was told until then is said.
+fn stopped(lab: &Lab) {
+    let file = lab.path("stopped.pcapng");
+    let socket = lab.socket.to_str().unwrap();
+    let args = ["capture", "--port", "p1", "-w", text(&file), "--count", "1000000", "--socket", socket];
+    let capture = Running::start(Command::new(WEIR).args(args));
+    wait_for("frames", || std::fs::metadata(&file).is_ok_and(|file| file.len() > 20_000).then_some(()));
+    let ended = capture.stop(Signal::SIGINT);
+    let told = ended.stderr.strip_prefix("stopped: ").and_then(|rest| rest.split_once(" frames"));
+    let frames = told.unwrap_or_else(|| panic!("{ended:?}")).0;
+    assert!(ended.status.success(), "{ended:?}");
+    let replay = weir(&["sim", "replay", text(&file), "--config", text(&lab.path("lab.toml"))]);
+    assert!(replay.stdout.contains(&format!("{frames} frames that came to p1")), "{replay:?}");
+    let trace = Running::start(
+        Command::new(WEIR).args(["trace", "--port", "p1", "--count", "1000000", "--socket", socket]),
+    );
+    wait_for("lines", || trace.stdout().contains("left").then_some(()));
+    let ended = trace.stop(Signal::SIGINT);
+    assert!(
+        ended.status.success()
+            && ended.stdout.lines().last().is_some_and(|line| line.starts_with("stopped: ")),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
     // Nothing is marked or paused, whatever the other ports send and however late a worker is: what is captured of one
@@ -310,6 +335,7 @@ fn frames_are_followed_and_captured_and_nobody_is_lost_for_it() {
     }
 
     replayed(&lab);
+    stopped(&lab);
 
     // Whoever goes away disarms what he armed; until then nobody else may.
     let body = br#"{"port":"p2","filter":{"udp_port":59999},"count":9}"#;

@@ -26,7 +26,7 @@ pub fn comment(events: &[WatchLine]) -> String {
             WatchLine::Flushed { port, stage, reason, .. } | WatchLine::Lost { port, stage, reason, .. } => {
                 parts.push(format!("lost at {port}, stage {stage}, reason {reason}"));
             }
-            WatchLine::Armed { .. } | WatchLine::End { .. } => {}
+            WatchLine::Armed { .. } | WatchLine::Missed { .. } | WatchLine::End { .. } => {}
         }
     }
     parts.join("; ")

@@ -217,6 +217,8 @@ pub struct Joiner {
     early: Vec<(Record, u32)>,
     /// Where only frames that were marked are told: what is known of each that is still on its way, and how many were told.
     marked: Option<(BTreeMap<u64, Vec<WatchLine>>, u64)>,
+    /// Records without room that were told of.
+    missed: u64,
 }
 
 /// Looks after which a record without a frame is that of a frame nobody follows.
@@ -225,7 +227,7 @@ const EARLY: u32 = 4;
 impl Joiner {
     /// For this many frames.
     pub fn new(watching: Watching, count: u64) -> Self {
-        Self { watching, count, frames: 0, open: BTreeMap::new(), early: Vec::new(), marked: None }
+        Self { watching, count, frames: 0, open: BTreeMap::new(), early: Vec::new(), marked: None, missed: 0 }
     }
 
     /// The same, of frames that this switch marks.
@@ -242,10 +244,15 @@ impl Joiner {
 
     /// The last line.
     pub fn foot(&self, why: &str) -> WatchLine {
-        let missed: u64 = self.watching.readers.iter().map(TapReader::lost).sum();
+        let missed = self.missed();
         let frames = self.marked.as_ref().map_or(self.frames, |(_, told)| *told);
         let on_their_way = if self.marked.is_some() { 0 } else { self.open.len() };
         WatchLine::End { why: why.to_owned(), frames, on_their_way, missed }
+    }
+
+    /// Records that found no room.
+    fn missed(&self) -> u64 {
+        self.watching.readers.iter().map(TapReader::lost).sum()
     }
 
     /// All frames that were asked for have come and gone.
@@ -298,7 +305,12 @@ impl Joiner {
                 None => {}
             }
         }
-        self.choose(told)
+        let mut told = self.choose(told);
+        let missed = self.missed();
+        if missed > std::mem::replace(&mut self.missed, missed) {
+            told.push(WatchLine::Missed { missed });
+        }
+        told
     }
 
     /// Of frames that are told whole, those that were marked, numbered anew.
@@ -331,7 +343,7 @@ fn frame_of(line: &mut WatchLine) -> Option<&mut u64> {
         WatchLine::Left { frame, .. } | WatchLine::Flushed { frame, .. } | WatchLine::Lost { frame, .. } => {
             Some(frame)
         }
-        WatchLine::Armed { .. } | WatchLine::End { .. } => None,
+        WatchLine::Armed { .. } | WatchLine::Missed { .. } | WatchLine::End { .. } => None,
     }
 }
 
@@ -453,6 +465,7 @@ pub fn lines(event: &WatchLine) -> Vec<String> {
         WatchLine::Lost { frame, port, reason, remedy, len_bytes, .. } => {
             (*frame, vec![("LOST", format!("at {port}: {reason}: {remedy}, {len_bytes} bytes"))])
         }
+        WatchLine::Missed { missed } => return vec![format!("{} found no room", counted(*missed, "record"))],
         WatchLine::End { why, frames, on_their_way, missed } => {
             return vec![format!(
                 "{why}: {}, {on_their_way} still on their way, {} found no room",

@@ -189,6 +189,14 @@ pub fn get(socket: &Path, target: &str) -> Result<String, ClientError> {
 
 /// A document for each line of a stream, as they come; an empty line is a sign of life.
 pub fn lines<T: DeserializeOwned>(stream: impl BufRead) -> impl Iterator<Item = Result<T, ClientError>> {
+    lines_until(stream, || false)
+}
+
+/// The same, until `asked` says so: which is looked at with every line, and with every sign of life.
+pub fn lines_until<T: DeserializeOwned>(
+    stream: impl BufRead,
+    asked: impl Fn() -> bool,
+) -> impl Iterator<Item = Result<T, ClientError>> {
     let one = |line: io::Result<String>| -> Result<Option<T>, ClientError> {
         let line = line.map_err(|error| ClientError::Answer(format!("the switch has gone: {error}")))?;
         if line.is_empty() {
@@ -196,7 +204,7 @@ pub fn lines<T: DeserializeOwned>(stream: impl BufRead) -> impl Iterator<Item = 
         }
         read(&line).map(Some)
     };
-    stream.lines().filter_map(move |line| one(line).transpose())
+    stream.lines().take_while(move |_| !asked()).filter_map(move |line| one(line).transpose())
 }
 
 /// The answer to `GET target`, as what it is.

@@ -305,6 +305,11 @@ pub enum WatchLine {
         /// What to do about it.
         remedy: String,
     },
+    /// More records have found no room.
+    Missed {
+        /// Records that found no room, since the first line.
+        missed: u64,
+    },
     /// The last line.
     End {
         /// Why it ends.
@@ -324,7 +329,7 @@ impl WatchLine {
         match self {
             Self::Arrived(arrival) => Some(arrival.frame),
             Self::Left { frame, .. } | Self::Flushed { frame, .. } | Self::Lost { frame, .. } => Some(*frame),
-            Self::Armed { .. } | Self::End { .. } => None,
+            Self::Armed { .. } | Self::Missed { .. } | Self::End { .. } => None,
         }
     }
 }
