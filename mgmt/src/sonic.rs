@@ -6,6 +6,7 @@
 
 mod buffers;
 mod counters;
+mod lags;
 mod lldp;
 mod ports;
 
@@ -49,6 +50,7 @@ use Also::{Config, Lldp, Nothing};
 pub const ALL: &[View] = &[
     view("interfaces status", "Ports: speed, mtu, link.", &["ports"], Config, ports::status),
     view("interfaces counters", "Ports: frames, rates, loss.", &["ports"], Nothing, ports::counters),
+    view("interfaces portchannel", "LAGs: protocol, members.", &["lag"], Nothing, lags::port_channels),
     view("pfc counters", "PFC frames by priority, both directions.", &["pfc"], Nothing, counters::pfc),
     view("pfc priority", "Priorities with PFC.", &[], Config, ports::pfc_priority),
     view("pfc asymmetric", "Which ports obey PFC of all priorities.", &[], Config, ports::pfc_asymmetric),
