@@ -145,7 +145,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if chance.draws() == 0 || totals.frames as usize > BURST {
             return None;
         }
-        chance.spares_ect &= self.has_ect(list);
+        chance.spares_ect = chance.spares_ect && self.has_ect(list);
         let Self { queues, admission, .. } = self;
         let (mut rng, mut depth) = (self.rng.clone(), queues.bytes(out, queue));
         let (mut dropped, mut marked, mut marks) = (Chosen::default(), Chosen::default(), false);
