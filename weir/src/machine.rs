@@ -164,6 +164,14 @@ impl Machine {
         std::iter::once(format!("{device}/net")).chain(behind).flat_map(|net| self.entries(&net)).collect()
     }
 
+    /// `/sys` shows the interfaces of another network namespace than that of this process: that of whoever mounted it.
+    pub fn has_foreign_sysfs(&self) -> bool {
+        let own = self.text("proc/net/dev").unwrap_or_default();
+        let shown = self.entries("sys/class/net");
+        let mut own = own.lines().skip(2).filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        own.any(|name| !shown.iter().any(|shown| shown == name))
+    }
+
     /// Somebody has switched this interface on.
     pub fn is_up(&self, interface: &str) -> bool {
         const IFF_UP: u32 = 1;

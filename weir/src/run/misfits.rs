@@ -82,7 +82,15 @@ fn device(port: &PortConfig, machine: &Machine) -> Result<(), Error> {
             }
         }
         DeviceKind::Vdev => {
-            if let Some(interface) = af_packet::interface(port)
+            let interface = af_packet::interface(port);
+            if interface.is_some() && machine.has_foreign_sysfs() {
+                return Err(refuse(
+                    "",
+                    "/sys shows the interfaces of another network namespace than this one",
+                    "start it by `ip netns exec`, or mount one of this namespace first (unshare --mount; mount -t sysfs none /sys)",
+                ));
+            }
+            if let Some(interface) = interface
                 && !machine.exists(&format!("sys/class/net/{interface}"))
             {
                 let what = format!("no interface {interface} is here");
@@ -134,6 +142,29 @@ mod tests {
 
     fn port(name: &str, device: &str, more: &str) -> String {
         format!("[[port]]\nname = {name:?}\ndevice = {device:?}\nrate = \"1G\"\n{more}\n")
+    }
+
+    #[test]
+    fn interfaces_of_another_namespace_are_told_from_none() {
+        let (folder, machine) = machine();
+        let file = format!("{}mtu = 1518\n", port("a", "net_af_packet0,iface=veth0", ""));
+        let ports = weir_config::load("test", &file).unwrap_or_else(|e| panic!("{e:?}")).config.ports;
+        let told = || {
+            misfits(&ports, &["-l".into(), "0-1".into()], &machine)
+                .iter()
+                .map(|error| format!("{error:#}"))
+                .collect::<String>()
+        };
+        assert!(told().contains("no interface veth0 is here"), "{}", told());
+        let names = |names: &str| {
+            let rows: String = names.split(' ').map(|name| format!("{name}: 0 0\n")).collect();
+            std::fs::create_dir_all(folder.path().join("proc/net")).unwrap();
+            std::fs::write(folder.path().join("proc/net/dev"), format!("Inter-|\n face |\n{rows}")).unwrap();
+        };
+        names("eth0");
+        assert!(told().contains("no interface veth0 is here"), "{}", told());
+        names("  eth0 veth0");
+        assert!(told().contains("of another network namespace"), "{}", told());
     }
 
     #[test]
