@@ -791,6 +791,32 @@ fn port_channels_are_lags_with_lacp_unless_they_are_static() {
     assert_eq!(back.lags, config.lags);
 }
 
+/// The number that tells a LAG from others.
+#[test]
+fn a_key_of_lacp_is_a_number_or_auto() {
+    let options = Options { buffer: Some(32 << 20), ..Options::default() };
+    let with = |fields: &str| {
+        let mut tables = fabric(4, "5m");
+        tables.push(self::rows("PORTCHANNEL", &[("PortChannel7".to_owned(), fields.to_owned())]));
+        tables
+            .push(self::rows("PORTCHANNEL_MEMBER", &[("PortChannel7|Ethernet0".to_owned(), String::new())]));
+        file(&tables)
+    };
+    for (key, is) in [("auto", 7), ("1", 1), ("65535", 65535)] {
+        let json = with(&format!("\"lacp_key\": \"{key}\", \"min_links\": \"0\""));
+        let (import, config) = made(&[("config_db.json", &json)], &options);
+        let lacp = config.lags[0].lacp.unwrap();
+        assert_eq!((lacp.key, lacp.min_links), (is, 1), "{key}");
+        let shown = report(&import.notes);
+        assert!(shown.contains("min_links: lag.min_links: 1, the least there is"), "{shown}");
+    }
+    for key in ["0", "65536", "abc"] {
+        let json = with(&format!("\"lacp_key\": \"{key}\""));
+        let found = self::import(&[("config_db.json", &json)], &options).map(|_| ()).unwrap_err();
+        assert!(found.iter().any(|fault| fault.remedy.contains("from 1 to 65535")), "{key}: {found:?}");
+    }
+}
+
 #[test]
 fn what_sonic_cannot_say_is_in_the_report_of_an_export() {
     let text = "[qos]\npreset = \"roce-lossless\"\n[pfc]\npause_quanta = 30000\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p0\"\n\

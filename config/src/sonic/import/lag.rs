@@ -71,6 +71,9 @@ impl Importer<'_> {
         // It is of no use to be refused by a number that no link can reach any more.
         let min_links = self.db.number(row, "min_links", 0..=1024).unwrap_or(0);
         match usize::try_from(min_links).is_ok_and(|min_links| min_links <= members) {
+            true if min_links == 0 => {
+                row.note(&["min_links"], Approximated, "lag.min_links: 1, the least there is")
+            }
             true => row.note(&["min_links"], Mapped, "lag.min_links"),
             false => row.note(&["min_links"], Approximated, "lag.min_links: as many as it has members"),
         }
@@ -81,7 +84,9 @@ impl Importer<'_> {
             keys.push(("fallback", true.to_string()));
         }
         row.note(&["fallback"], Mapped, "lag.fallback");
-        if let Some(key) = row.text("lacp_key").and_then(|key| key.parse::<u16>().ok()).filter(|key| *key > 0)
+        // `auto`: the number at the end of the name, as here.
+        if row.text("lacp_key").is_some_and(|key| key != "auto")
+            && let Some(key) = self.db.number(row, "lacp_key", 1..=u16::MAX.into())
         {
             keys.push(("lacp_key", key.to_string()));
         }
