@@ -41,7 +41,18 @@ fn members_that_come_and_go_are_told_with_the_reason() {
         (&json!("up"), &json!("65535,02:00:00:00:00:02"))
     );
     let gone = LacpReading::default();
-    assert!(told(reading(1), gone.clone()).is_empty());
+    let ended = told(reading(1), gone.clone());
+    let ended: Vec<_> = ended
+        .iter()
+        .map(|event| [&event["event"], &event["phase"], &event["lag"]].map(|v| v.as_str().unwrap()))
+        .collect();
+    assert_eq!(ended, [["lacp", "down", "po1"], ["lacp_wrong_partner", "end", "po1"]], "nothing stays open");
+    // The same ports in another LAG: what was told of the old one has ended, and all is told of the new one.
+    let mut moved = reading(1);
+    moved.lags[0].name = "po2".into();
+    let moved = told(reading(1), moved);
+    let of = |lag: &str| moved.iter().filter(|event| event["lag"] == lag).count();
+    assert_eq!((of("po1"), of("po2"), moved.len()), (2, 4, 6), "{moved:?}");
     assert_eq!(told(gone, reading(1)).len(), 4, "a partner each, one sends, one is wrong");
 }
 
