@@ -9,6 +9,7 @@ use crate::which::Which;
 use anyhow::{Error, Result};
 use clap::Args;
 use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, Write};
@@ -129,7 +130,8 @@ fn events(
     socket: &Path,
     watch: &Watch,
 ) -> Result<impl Iterator<Item = Result<WatchLine, ClientError>> + use<>> {
-    let stop = Rc::new(Stop::on_signal()?);
+    // Whose terminal is closed has had enough, too.
+    let stop = Rc::new(Stop::on(&[SIGINT, SIGTERM, SIGHUP])?);
     let stream = client::stream(socket, api::WATCH, &watch.json().to_string())?;
     let asked = Rc::clone(&stop);
     let mut lines = client::lines_until(stream, move || asked.asked());

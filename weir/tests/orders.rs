@@ -295,7 +295,7 @@ fn stopped(lab: &Lab) {
         Command::new(WEIR).args(["trace", "--port", "p1", "--count", "1000000", "--socket", socket]),
     );
     wait_for("lines", || trace.stdout().contains("left").then_some(()));
-    let ended = trace.stop(Signal::SIGINT);
+    let ended = trace.stop(Signal::SIGHUP);
     assert!(
         ended.status.success()
             && ended.stdout.lines().last().is_some_and(|line| line.starts_with("stopped: ")),

@@ -46,6 +46,7 @@ use mtu::Carries;
 use notify::Notifier;
 use off_core::{Absence, Thread};
 use office::{Granting, Office, Work, Workers};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use sockets::MemifSockets;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -132,7 +133,7 @@ pub struct Running {
     pub eal: Eal,
 }
 
-/// Asked to stop by SIGINT or SIGTERM.
+/// Asked to stop by a signal.
 #[derive(Debug)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
@@ -141,13 +142,21 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Catches the signals. Two flags, so that no signal can fall between two handlers and be lost.
+    /// Catches SIGINT and SIGTERM. Two flags, so that no signal can fall between two handlers and be lost.
     ///
     /// # Errors
     /// The signal handlers cannot be installed.
     pub fn on_signal() -> Result<Self> {
+        Self::on(&[SIGINT, SIGTERM])
+    }
+
+    /// The same, of these signals.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn on(signals: &[i32]) -> Result<Self> {
         let stop = Self { asked: Arc::default(), seen: Arc::default() };
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        for &signal in signals {
             signal_hook::flag::register(signal, Arc::clone(&stop.asked))
                 .and_then(|_| signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.seen)))
                 .context("cannot catch signals")?;
@@ -219,11 +228,9 @@ impl std::fmt::Display for Origin {
 /// # Errors
 /// The signal handlers cannot be installed.
 pub fn hangup() -> Result<Arc<AtomicBool>> {
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
-        .context("cannot catch SIGXFSZ")?;
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot catch SIGXFSZ")?;
     let flag = Arc::<AtomicBool>::default();
-    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))
-        .context("cannot catch SIGHUP")?;
+    signal_hook::flag::register(SIGHUP, Arc::clone(&flag)).context("cannot catch SIGHUP")?;
     Ok(flag)
 }
 
