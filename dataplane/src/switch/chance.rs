@@ -2,7 +2,6 @@
 //! (WRED), marking on arrival (DEV-28's other option). Frames draw the same random numbers whether they come alone or with others.
 
 use super::gate::Charged;
-use super::lost::{count_lost, place_of};
 use super::{OwnPort, Switch};
 use crate::drops::DropReason;
 use crate::ecn::{self, MarkAt, Wred};
@@ -14,7 +13,7 @@ use crate::rng::Rng;
 use crate::types::{BURST, PRIORITIES, PortId};
 
 /// What the configuration of a queue leaves to chance.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Chance {
     /// Drops frames.
     drops: Option<Wred>,
@@ -208,13 +207,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         (dropped, marked): (&Chosen, &Chosen),
         (lost, all): (u32, bool),
     ) {
-        let reason = DropReason::EgressWred;
         if lost > 0 {
-            self.note_refused(out, header, reason, lost.into());
-            let place = place_of(&self.ports, &self.admission, reason, header);
-            let Self { ports, queues, .. } = self;
-            ports[out.index()].attribute_loss(place, lost, |nth| queues.nth(list, dropped.nth(nth as usize)));
-            count_lost(&mut self.ports, &self.admission, out, reason, header, lost.into());
+            self.count_refused(out, header, DropReason::EgressWred, lost, |queues, nth| {
+                queues.nth(list, dropped.nth(nth as usize))
+            });
         }
         let Self { ports, queues, admission, .. } = self;
         if all {

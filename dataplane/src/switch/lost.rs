@@ -5,7 +5,7 @@ use super::flow_cache::{Destination, ForwardingDecision};
 use super::ports::Ports;
 use super::receive::header_of;
 use crate::drops::{DropReason, LosslessLoss, Side};
-use crate::egress::{BatchHeader, BatchList, FrameBatch};
+use crate::egress::{BatchHeader, BatchList, FrameBatch, Queues};
 use crate::flows::{Cause, Where};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
@@ -78,24 +78,32 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if frames == 0 {
             return;
         }
-        let at = self.note_refused(out, header, reason, u64::from(frames));
-        let place = self.place_of(reason, header);
-        let Self { ports, queues, .. } = self;
-        let batch = queues.first_alike(list, len);
-        ports[at.index()].attribute_loss(place, frames, |i| batch?.any(i as usize));
+        self.count_refused(out, header, reason, frames, |queues, nth| {
+            queues.first_alike(list, len)?.any(nth as usize)
+        });
         self.queues.discard_first(list, len);
-        count_lost(&mut self.ports, &self.admission, at, reason, header, u64::from(frames));
     }
 
-    /// The port where a refusal counts: that of departure, with the queue, if that is the side of the reason or the port of
-    /// arrival is another lcore's; else that of arrival, with the group.
-    pub(super) fn note_refused(
+    /// Counts frames of a list that may not join their queue at `out` and are about to be dropped: `frame` finds each of them by its
+    /// number.
+    pub(super) fn count_refused(
         &mut self,
         out: PortId,
         header: &BatchHeader,
         reason: DropReason,
-        frames: u64,
-    ) -> PortId {
+        frames: u32,
+        frame: impl Fn(&Queues<F>, u32) -> Option<&F>,
+    ) {
+        let at = self.note_refused(out, header, reason, u64::from(frames));
+        let place = self.place_of(reason, header);
+        let Self { ports, queues, admission, .. } = self;
+        ports[at.index()].attribute_loss(place, frames, |nth| frame(queues, nth));
+        count_lost(ports, admission, at, reason, header, u64::from(frames));
+    }
+
+    /// The port where a refusal counts: that of departure, with the queue, if that is the side of the reason or the port of
+    /// arrival is another lcore's; else that of arrival, with the group.
+    fn note_refused(&mut self, out: PortId, header: &BatchHeader, reason: DropReason, frames: u64) -> PortId {
         let input = PortId(header.in_port);
         if reason.side() == Side::Departure || !self.ports.is_own(input) {
             self.note_drops_at_queue(out, header, reason, frames);
