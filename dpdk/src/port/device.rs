@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_int};
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_dpdk_sys as sys;
@@ -25,6 +26,8 @@ pub(super) struct Device {
     /// A NIC is behind it.
     pub nic: bool,
     setup: Mutex<Setup>,
+    /// Frames lost behind the driver, less those it counts as lost and that were not ([`super::tx_ring`]); wraps.
+    pub tx_discarded: AtomicU64,
     /// Where frames for this port wait, if it is one of a pair.
     pub rx_ring: Option<super::ring::RxRing>,
     eal: Eal,
@@ -45,6 +48,8 @@ pub(super) struct Setup {
     /// The kernel's sockets behind a port of `net_af_packet`, and the frames their rings had no room for.
     pub sockets: Vec<RawFd>,
     pub ring_drops: u64,
+    /// Frames that could not be sent, as last told.
+    pub tx_errors: u64,
     // Dropped in this order: the rings give their frames back before the pool goes.
     _rings: Option<Arc<RingPair>>,
     pool: Option<Mempool>,
@@ -94,7 +99,8 @@ impl Device {
         sockets.retain(|fd| !before.contains(fd));
         drop(state);
         let setup = Mutex::new(Setup { sockets, ..Setup::default() });
-        Ok(Self { id, name: name.to_owned(), hotplugged, nic, setup, rx_ring: None, eal: eal.clone() })
+        let (name, tx_discarded) = (name.to_owned(), AtomicU64::new(0));
+        Ok(Self { id, name, hotplugged, nic, setup, tx_discarded, rx_ring: None, eal: eal.clone() })
     }
 
     /// A port the ring driver has just made.
@@ -113,6 +119,7 @@ impl Device {
             hotplugged: true,
             nic: false,
             setup: Mutex::new(setup),
+            tx_discarded: AtomicU64::new(0),
             rx_ring: Some(rx),
             eal: eal.clone(),
         }
@@ -328,7 +335,7 @@ impl Drop for Device {
 }
 
 /// What the driver was told when the device came up.
-fn devargs_of(port: u16) -> String {
+pub(super) fn devargs_of(port: u16) -> String {
     // SAFETY: a string of the device's, which is there while the port is.
     unsafe {
         let devargs = sys::weir_eth_devargs(port);

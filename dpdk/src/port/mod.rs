@@ -6,6 +6,7 @@ mod packet;
 mod queue;
 mod ring;
 mod stats;
+mod tx_ring;
 
 use std::marker::PhantomData;
 use std::sync::Arc;

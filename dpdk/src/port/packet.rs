@@ -60,6 +60,15 @@ pub(super) fn running(fd: RawFd) -> Option<bool> {
     }
 }
 
+/// Takes the error that waits in a socket since its interface went down: the next call that sends would fail with it, though the
+/// interface is up again.
+pub(super) fn take_error(fd: RawFd) {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of_val(&error) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes.
+    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut len) };
+}
+
 /// Frames a socket's ring had no room for since the last call; the kernel starts again at zero.
 pub(super) fn new_drops(fd: RawFd) -> u64 {
     let mut stats = PacketStats::default();

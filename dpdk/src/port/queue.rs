@@ -3,10 +3,12 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_dpdk_sys as sys;
 
-use super::device::{Device, Setup};
+use super::device::{Device, Setup, devargs_of};
+use super::tx_ring::{self, TxRing};
 use crate::error::PortError;
 use crate::{Burst, Mbuf};
 
@@ -21,7 +23,11 @@ pub struct RxQueue {
 
 /// A transmit queue. One owner, who may take it to another thread; the port runs while it lives.
 #[derive(Debug)]
-pub struct TxQueue(Handle);
+pub struct TxQueue {
+    of: Handle,
+    /// Of `net_af_packet`: what its driver leaves in the ring is seen to here.
+    ring: Option<TxRing>,
+}
 
 /// Numbers beside the pointer, so that a burst touches this line only.
 #[derive(Debug)]
@@ -125,7 +131,19 @@ impl RxQueue {
 
 impl TxQueue {
     pub(super) fn take(device: &Arc<Device>, queue: u16) -> Result<Self, PortError> {
-        Handle::take(device, Direction::Tx, queue).map(Self)
+        let of = Handle::take(device, Direction::Tx, queue)?;
+        let socket = device.setup().sockets.get(usize::from(queue)).copied();
+        let ring = match socket {
+            Some(socket) => {
+                Some(TxRing::of(socket, &devargs_of(device.id)).map_err(|error| PortError::Driver {
+                    port: device.name.clone(),
+                    step: "transmit ring",
+                    reason: error.to_string(),
+                })?)
+            }
+            None => None,
+        };
+        Ok(Self { of, ring })
     }
 
     /// Hands frames to the device from the front of the burst, as many as it takes, and tells how many.
@@ -133,18 +151,50 @@ impl TxQueue {
     #[inline]
     #[must_use = "what the device did not take is still in the burst"]
     pub fn transmit(&mut self, burst: &mut Burst) -> usize {
+        if self.ring.is_some() { self.transmit_by_ring(burst) } else { self.hand_over(burst) }
+    }
+
+    #[inline(always)]
+    fn hand_over(&mut self, burst: &mut Burst) -> usize {
         let len = burst.len();
         // SAFETY: the port is started while this handle lives, and the queue is ours alone; DPDK takes
         // ownership of the first n frames, which the burst forgets, the rest moving to the front.
         unsafe {
             let frames = burst.as_mut_ptr();
-            let n = usize::from(sys::rte_eth_tx_burst(self.0.port, self.0.queue, frames.cast(), len as u16));
+            let n =
+                usize::from(sys::rte_eth_tx_burst(self.of.port, self.of.queue, frames.cast(), len as u16));
             burst.set_len(len - n);
             if n < len {
                 keep_rest(frames, n, len);
             }
             n
         }
+    }
+
+    /// The same where the driver leaves frames in its ring that it counts as lost: they are, then.
+    #[inline(never)]
+    fn transmit_by_ring(&mut self, burst: &mut Burst) -> usize {
+        tx_ring::clear_errno();
+        let n = self.hand_over(burst);
+        if tx_ring::was_refused() {
+            self.discard(n);
+        }
+        n
+    }
+
+    /// The link went down or came up: frames the device took and has not sent are lost, and counted as
+    /// [`Stats::tx_errors`](super::Stats::tx_errors). Only ports of `net_af_packet` keep such frames.
+    #[cold]
+    pub fn discard_unsent(&mut self) {
+        self.discard(0);
+    }
+
+    /// `counted`: as many of them the driver has counted already.
+    #[cold]
+    fn discard(&mut self, counted: usize) {
+        let discarded = self.ring.as_mut().map_or(0, TxRing::discard);
+        let more = (discarded as u64).wrapping_sub(counted as u64);
+        self.of.device.tx_discarded.fetch_add(more, Relaxed);
     }
 }
 

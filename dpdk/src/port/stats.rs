@@ -1,6 +1,7 @@
 //! What a port tells about itself.
 
 use std::ffi::CStr;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_dataplane::types::Mac;
 use weir_dpdk_sys as sys;
@@ -82,11 +83,14 @@ impl Device {
     pub(super) fn stats(&self) -> Result<Stats, PortError> {
         let mut setup = self.open()?;
         let mut s = sys::weir_eth_stats::default();
+        let discarded = self.tx_discarded.load(Relaxed);
         // SAFETY: the port is open; the shim writes the struct.
         self.check("statistics", unsafe { sys::weir_eth_stats(self.id, &raw mut s) })?;
         if setup.started {
             setup.ring_drops += setup.sockets.iter().map(|&fd| packet::new_drops(fd)).sum::<u64>();
         }
+        // A transmit queue may be between both counts.
+        setup.tx_errors = setup.tx_errors.max(s.tx_errors.wrapping_add(discarded));
         Ok(Stats {
             rx_frames: s.rx_frames,
             tx_frames: s.tx_frames,
@@ -94,9 +98,9 @@ impl Device {
             tx_bytes: s.tx_bytes,
             rx_missed: s.rx_missed + setup.ring_drops,
             rx_errors: s.rx_errors,
-            tx_errors: s.tx_errors,
-            // A socket of net_af_packet refuses what is longer than its interface's MTU.
-            tx_lost: if self.nic || !setup.sockets.is_empty() { s.tx_errors } else { 0 },
+            tx_errors: setup.tx_errors,
+            // A socket of net_af_packet refuses what its interface cannot send.
+            tx_lost: if self.nic || !setup.sockets.is_empty() { setup.tx_errors } else { 0 },
             rx_no_mbuf: s.rx_no_mbuf,
         })
     }
@@ -108,7 +112,13 @@ impl Device {
         self.check("link state", unsafe { sys::weir_eth_link(self.id, &raw mut link) })?;
         Ok(Link {
             up: match setup.sockets.first().filter(|_| setup.started) {
-                Some(&socket) => packet::running(socket).unwrap_or(false),
+                Some(&socket) => {
+                    let up = packet::running(socket).unwrap_or(false);
+                    if up {
+                        packet::take_error(socket);
+                    }
+                    up
+                }
                 None => link.up != 0,
             },
             mbps: Some(link.mbps).filter(|&mbps| mbps != 0 && mbps != u32::MAX),

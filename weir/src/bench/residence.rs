@@ -3,7 +3,7 @@
 
 use super::setup::{Load, Replayed};
 use crate::run::control::{Control, Phase};
-use crate::run::io::{Io, Receive, Source, Time};
+use crate::run::io::{Io, Receive, Source, Time, Transmit};
 use crate::run::off_core::Thread;
 use crate::run::worker::{RING_LIMIT_EIGHTHS, Worker, WorkerEnds, WorkerPort};
 use anyhow::{Result, bail};
@@ -153,6 +153,8 @@ struct Departures {
     window: Arc<AtomicUsize>,
     clock: Since,
 }
+
+impl Transmit<Arrived> for Departures {}
 
 impl Wire<Arrived> for Departures {
     #[inline]

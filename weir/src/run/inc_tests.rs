@@ -1,7 +1,7 @@
 //! An engine behind rings that are made up: sums, pauses, ARP, orders, reports.
 
 use super::*;
-use crate::run::io::Time;
+use crate::run::io::{Time, Transmit};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -58,6 +58,8 @@ impl Receive<OwnedFrame> for Rx {
 /// A ring with so many places.
 #[derive(Debug)]
 struct Tx(Ring, usize);
+
+impl Transmit<OwnedFrame> for Tx {}
 
 impl Wire<OwnedFrame> for Tx {
     fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {

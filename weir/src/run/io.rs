@@ -17,6 +17,12 @@ pub trait Receive<F>: std::fmt::Debug {
     fn backlog(&self) -> Option<u32>;
 }
 
+/// A transmit queue.
+pub trait Transmit<F>: Wire<F> + std::fmt::Debug {
+    /// The link went down or came up: what has been taken and not been sent is lost.
+    fn link_changed(&mut self) {}
+}
+
 /// What time it is.
 pub trait Time: std::fmt::Debug {
     /// Nanoseconds since start.
@@ -40,7 +46,7 @@ pub trait Io {
     /// Where frames come from.
     type Rx: Receive<Self::Frame>;
     /// Where they go.
-    type Tx: Wire<Self::Frame> + std::fmt::Debug;
+    type Tx: Transmit<Self::Frame>;
     /// What frames are made from.
     type Pool: Source<Self::Frame>;
     /// The time.
@@ -122,5 +128,12 @@ impl Wire<Mbuf> for DpdkWire {
         let mut burst = Burst::new();
         burst.push(frame);
         self.tx.transmit(&mut burst) == 1
+    }
+}
+
+impl Transmit<Mbuf> for DpdkWire {
+    #[cold]
+    fn link_changed(&mut self) {
+        self.tx.discard_unsent();
     }
 }

@@ -3,7 +3,7 @@
 
 use super::control::{Command, Control, Obeyed, Phase, Reply, Told};
 use super::inc::EngineEnd;
-use super::io::{Dpdk, Io, Receive, Time};
+use super::io::{Dpdk, Io, Receive, Time, Transmit};
 use super::links::Queues;
 use super::local::Outbox;
 use super::stages::{Stopwatch, Unwatched, Watch, Watched};
@@ -385,7 +385,12 @@ impl<D: Io> Worker<D> {
                 return;
             }
             match self.commands.pop() {
-                Ok(Command::Link(port, up)) => self.switch.set_link(port, up, now),
+                Ok(Command::Link(id, up)) => {
+                    if let Some(port) = self.ports.iter_mut().find(|port| port.id == id) {
+                        port.wire.link_changed();
+                    }
+                    self.switch.set_link(id, up, now);
+                }
                 Ok(Command::LagMember(port, member)) => self.switch.set_lag_member(port, member, now),
                 Ok(Command::Detach(id)) => {
                     let port = self.ports.iter().position(|port| port.id == id).map(|i| self.ports.remove(i));

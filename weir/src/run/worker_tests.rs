@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::run::control::{Command, Control};
-use crate::run::io::Source;
+use crate::run::io::{Source, Transmit};
 use crate::run::links::Queues;
 use crate::run::local::Line;
 use std::cell::Cell;
@@ -85,6 +85,8 @@ struct Tx {
     control: Vec<Vec<u8>>,
     taken: usize,
 }
+
+impl Transmit<OwnedFrame> for Tx {}
 
 impl Wire<OwnedFrame> for Tx {
     fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
