@@ -8,8 +8,11 @@ use crate::run::Stop;
 use crate::which::Which;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, size};
+use ratatui::layout::Rect;
+use ratatui::{DefaultTerminal, TerminalOptions, Viewport};
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -30,6 +33,11 @@ pub struct TopArgs {
 
 /// Between two looks whether a signal has come.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Columns and rows that are drawn on at most. Each cell takes memory and is compared in each picture; no table is wider, and no screen has
+/// more rows.
+const COLUMNS: u16 = 1000;
+const ROWS: u16 = 500;
 
 /// What the screen shows, and how.
 #[derive(Debug, Default)]
@@ -56,10 +64,18 @@ pub fn top(args: &TopArgs) -> Result<Outcome> {
     // The first answer before the screen is cleared: what is wrong is said where it can be read.
     let mut top = Top { data: snapshot(&socket)?, ..Top::default() };
     let stop = Stop::on_signal()?;
-    let mut terminal = ratatui::try_init().context("no terminal to draw on")?;
-    let watched = watch(&mut top, &mut terminal, &socket, (args.interval, &stop));
+    let screen = TerminalOptions { viewport: Viewport::Fixed(screen()?) };
+    let terminal = ratatui::try_init_with_options(screen).context("no terminal to draw on")?;
+    let watched = execute!(std::io::stdout(), EnterAlternateScreen).context("no terminal to draw on");
+    let watched = watched.and_then(|()| watch(&mut top, terminal, &socket, (args.interval, &stop)));
     ratatui::restore();
     watched.map(|()| Outcome::Good)
+}
+
+/// Where is drawn: all of the terminal, as far as it is not larger than any screen. A terminal says of itself what it likes.
+fn screen() -> Result<Rect> {
+    let (columns, rows) = size().context("no terminal to draw on")?;
+    Ok(Rect::new(0, 0, columns.min(COLUMNS), rows.min(ROWS)))
 }
 
 fn snapshot(socket: &Path) -> Result<Value> {
@@ -69,12 +85,16 @@ fn snapshot(socket: &Path) -> Result<Value> {
 /// Until a key or a signal ends it: the terminal is given back as it was in either case.
 fn watch(
     top: &mut Top,
-    terminal: &mut DefaultTerminal,
+    mut terminal: DefaultTerminal,
     socket: &Path,
     (interval, stop): (Duration, &Stop),
 ) -> Result<()> {
     let mut next = Instant::now() + interval;
     while !stop.asked() {
+        let screen = screen()?;
+        if terminal.get_frame().area() != screen {
+            terminal.resize(screen)?;
+        }
         terminal.draw(|frame| top.draw(frame))?;
         let left = next.saturating_duration_since(Instant::now());
         if event::poll(left.min(LOOK))? {

@@ -76,7 +76,7 @@ fn a_terminal_of_any_size_is_drawn_on_and_given_back() {
                  [[port]]\nname = \"a\"\ndevice = \"ring\"\n[[port]]\nname = \"b\"\ndevice = \"ring\"\n";
     let mut switch = Switch::start(ports);
     let socket = switch.socket();
-    for (columns, rows) in [(120, 40), (80, 24), (40, 10), (10, 3), (1, 1)] {
+    for (columns, rows) in [(120, 40), (80, 24), (40, 10), (10, 3), (1, 1), (u16::MAX, u16::MAX)] {
         let mut screen = Screen::open(&socket, columns, rows);
         wait_for("a picture", || screen.drawn().contains("\x1b[?1049h").then_some(()));
         screen.press("23a \x1b[B\x1b[6~9\t?");
