@@ -126,6 +126,17 @@ fn names_that_are_listed_need_no_token() {
     assert_eq!((named("leaf1"), named("leaf1.example.evil.example")), (421, 421));
 }
 
+/// Whoever speaks HTTP/1.0 names nobody, and may do what a token lets it.
+#[test]
+fn without_a_host_the_token_decides() {
+    let server = start(Options { tokens: tokens(), ..Options::default() }, |_| ());
+    let status = |token: &str| {
+        let head = format!("GET /v1/ports HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
+        raw(&server, head.as_bytes()).status
+    };
+    assert_eq!((status(TOKENS[0].1), status("somebody")), (200, 401));
+}
+
 fn shipped(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls")).join(name)
 }

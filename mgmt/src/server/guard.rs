@@ -8,7 +8,7 @@ use crate::api::{self, Endpoint};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header};
 use axum::middleware::Next;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -113,7 +113,8 @@ fn check_role(app: &App, via: Via, request: &Request, needed: Role) -> Result<()
         let exposed = app.tokens.read.is_some();
         // What a token protects has no need of the name.
         let named = presented.is_some() || (exposed && needed == Role::Anybody);
-        if !host_is_ours(request.uri().authority(), headers, exposed, named, &app.hosts) {
+        let host = asked_host(request).ok_or_else(|| (StatusCode::BAD_REQUEST, BAD_HOST.into()))?;
+        if host.is_some_and(|host| !is_ours(&host, exposed, named, &app.hosts)) {
             return Err((StatusCode::MISDIRECTED_REQUEST, MISDIRECTED.into()));
         }
     }
@@ -151,22 +152,27 @@ fn check_kind(headers: &HeaderMap, found: Option<&Endpoint>) -> Result<(), Refus
 
 pub(super) const MISDIRECTED: &str = "Host names another server: use 127.0.0.1, [::1] or localhost, list the name in mgmt.hosts, or present a token";
 
+const BAD_HOST: &str = "say once whom you ask, and the same in the target if it is a URI: Host";
+
+/// Whom a request means. HTTP/1.1 has to say so by one `Host` (RFC 9112 3.2), else the outer `None`: it is a bad request, as is one whose
+/// target is a URI of somebody else. HTTP/1.0 may leave it out, then the inner `None`: no browser speaks it.
+fn asked_host(request: &Request) -> Option<Option<Authority>> {
+    let mut given = request.headers().get_all(header::HOST).iter();
+    let uri = request.uri().authority();
+    match (given.next(), given.next()) {
+        (None, _) if request.version() == Version::HTTP_10 => Some(uri.cloned()),
+        (Some(host), None) => {
+            let host = host.to_str().ok()?.parse::<Authority>().ok()?;
+            uri.is_none_or(|uri| *uri == host).then_some(Some(host))
+        }
+        _ => None,
+    }
+}
+
 /// A page of another site that makes its own name point here (DNS rebinding) still sends its own name: without a token
 /// only addresses, `localhost` and the names of `hosts` are ours. Such a page has no token, so with one (`named`) any name
 /// will do. `exposed`: beyond loopback the token is what protects.
-fn host_is_ours(
-    authority: Option<&Authority>,
-    headers: &HeaderMap,
-    exposed: bool,
-    named: bool,
-    hosts: &[String],
-) -> bool {
-    let mut given = headers.get_all(header::HOST).iter();
-    let (Some(host), None) = (given.next(), given.next()) else { return false };
-    let Some(host) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
-    if authority.is_some_and(|asked| *asked != host) {
-        return false;
-    }
+fn is_ours(host: &Authority, exposed: bool, named: bool, hosts: &[String]) -> bool {
     let name = host.host().trim_start_matches('[').trim_end_matches(']');
     match name.parse::<IpAddr>() {
         Ok(ip) => exposed || ip.is_loopback(),
@@ -188,9 +194,16 @@ mod tests {
     use super::*;
 
     fn ours(host: &str, exposed: bool) -> bool {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
-        host_is_ours(None, &headers, exposed, false, &["leaf1.example".to_owned()])
+        is_ours(&host.parse().unwrap(), exposed, false, &["leaf1.example".to_owned()])
+    }
+
+    fn asked(version: Version, target: &str, hosts: &[&str]) -> Option<Option<String>> {
+        let mut request = Request::builder().version(version).uri(target);
+        for host in hosts {
+            request = request.header(header::HOST, *host);
+        }
+        let host = asked_host(&request.body(Body::empty()).unwrap());
+        host.map(|host| host.map(|host| host.as_str().to_owned()))
     }
 
     #[test]
@@ -198,9 +211,7 @@ mod tests {
         for host in ["127.0.0.1", "127.0.0.1:9470", "[::1]:9470", "localhost:1", "LOCALHOST", "127.8.8.8"] {
             assert!(ours(host, false), "{host}");
         }
-        for host in
-            ["evil.example", "localhost.evil.example", "10.0.0.1", "", "127.0.0.1.evil.example:80", "a b"]
-        {
+        for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "127.0.0.1.evil.example:80"] {
             assert!(!ours(host, false), "{host}");
         }
         assert!(ours("10.0.0.1:9470", true) && !ours("evil.example", true));
@@ -213,11 +224,21 @@ mod tests {
 
     #[test]
     fn one_host_only() {
-        let mut headers = HeaderMap::new();
-        assert!(!host_is_ours(None, &headers, false, true, &[]));
-        headers.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(!host_is_ours(Some(&Authority::from_static("evil.example")), &headers, false, true, &[]));
-        headers.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(!host_is_ours(None, &headers, false, true, &[]));
+        let is = |host: &str| Some(Some(host.to_owned()));
+        for version in [Version::HTTP_10, Version::HTTP_11] {
+            assert_eq!(asked(version, "/v1", &["localhost:1"]), is("localhost:1"));
+            assert_eq!(asked(version, "http://a/v1", &["a"]), is("a"));
+            for (target, hosts) in [
+                ("/v1", &["localhost", "localhost"][..]),
+                ("/v1", &["a b"]),
+                ("/v1", &[""]),
+                ("http://evil.example/v1", &["localhost"]),
+            ] {
+                assert_eq!(asked(version, target, hosts), None, "{version:?} {target} {hosts:?}");
+            }
+        }
+        assert_eq!(asked(Version::HTTP_11, "/v1", &[]), None);
+        assert_eq!(asked(Version::HTTP_10, "/v1", &[]), Some(None));
+        assert_eq!(asked(Version::HTTP_10, "http://evil.example/v1", &[]), is("evil.example"));
     }
 }
