@@ -75,13 +75,15 @@ fn hosts_behind_a_lag_of_two_switches_keep_their_connections_when_a_cable_is_pul
             Running::start(one.command("iperf3").args(["-c", "10.0.0.2", "--forceflush"]).args(what));
         (server, client)
     };
-    // Sixteen connections: that all of one client fall on one of two cables has a chance of one in 32 768.
-    let (server, client) = transfer(&["-P", "16", "-n", "1M"]);
+    // Sixteen connections: that all of one client fall on one of two cables has a chance of one in 32 768. In blocks of 128 KiB, as
+    // iperf3 sends by itself, half of them would not send at all.
+    let (server, client) = transfer(&["-P", "16", "-n", "1M", "-l", "4K"]);
     for end in [client.ended(), server.ended()] {
         assert_eq!(end.code(), Some(0), "{}{}", end.stdout, end.stderr);
     }
     let divided = settled(&socket);
-    assert!(divided.iter().all(|frames| *frames > 100), "{divided:?}");
+    // A connection is 45 of them, if its part is as large as that of others.
+    assert!(divided.iter().all(|frames| *frames > 20), "{divided:?}");
 
     // A cable is pulled while data flows; the other one takes all of it.
     let (server, mut client) = transfer(&["-P", "4", "-b", "4M", "-n", "2M"]);
