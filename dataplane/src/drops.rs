@@ -200,7 +200,7 @@ drop_reasons! {
         never("meant for the bridge itself, not to be forwarded")),
     /// Received by a member of a LAG that LACP has take nothing: its partner sends although the two ends have not agreed.
     IngressLagInactive = ("ingress", "lag_inactive", Arrival, "see why LACP keeps the member out (show lag): the partner is another one, speaks no LACP, or the cable leads elsewhere", alarm),
-    /// No member of the LAG that the destination is known at may send, by LACP.
+    /// No member of the LAG that the destination is known at may send, by LACP, or there are only such LAGs to flood to.
     LookupLagInactive = ("lookup", "lag_inactive", Arrival, "see why LACP keeps the members out (show lag)", alarm),
     /// Queued at a member of a LAG when LACP took it out.
     EgressLagInactive = ("egress", "lag_inactive", Departure, "the partner went silent or left: see its events and show lag", alarm),

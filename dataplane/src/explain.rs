@@ -175,8 +175,8 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let away = named.filter(|named| !is_up(*named) && !named.iter().any(goes_back));
     let single = asked.flood.is_none() && !reserved;
     let down = away.filter(|_| single).and_then(|named| {
-        let first = named.iter().next()?;
-        Some((named, status(first).lost_at_lookup()))
+        let nearest = named.iter().map(status).min()?;
+        Some((named, nearest.lost_at_lookup()))
     });
     let flood = asked.flood.or(down.map(|_| FloodKind::UnknownUnicast));
     let to = named.filter(|_| away.is_none());

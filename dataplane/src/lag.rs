@@ -132,6 +132,13 @@ impl Lags {
         }
         left
     }
+
+    /// Some ports and, of each LAG with one of them, all members.
+    pub fn whole(&self, ports: PortSet) -> PortSet {
+        let lags = self.lags.iter().map(|lag| lag.members.iter().copied().collect::<PortSet>());
+        let of_lags = lags.filter(|members| !members.intersection(&ports).is_empty());
+        of_lags.fold(ports, |all, members| all.union(&members))
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +164,7 @@ mod tests {
         assert!(left(0).iter().eq([0, 4, 5].map(PortId)));
         assert!(left(2).iter().eq([0, 4].map(PortId)));
         assert!(left(4).iter().eq([0, 5].map(PortId)), "{:?}", left(4));
+        assert!(lags.whole([0, 2].map(PortId).into_iter().collect()).iter().eq([0, 1, 2, 3, 5].map(PortId)));
     }
 
     #[test]

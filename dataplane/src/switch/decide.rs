@@ -42,7 +42,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if !self.ports.is_up(member) {
             // What was learned on a port that went down is on its way out of the table.
             let is_static = self.fdb.is_static(headers.dst_key);
-            return if is_static { nowhere(self.ports.status(member).lost_at_lookup()) } else { unknown() };
+            let lost = || {
+                let members = self.lags.whole(PortSet::from_iter([out]));
+                members.iter().map(|port| self.ports.status(port)).min().unwrap_or(self.ports.status(member))
+            };
+            return if is_static { nowhere(lost().lost_at_lookup()) } else { unknown() };
         }
         let Some(retag) = self.retag(member, headers) else {
             return nowhere(DropReason::VlanEgressFiltered);

@@ -138,7 +138,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.flood.asked = Some(asked);
         self.flood.nowhere = match too_long {
-            0 => PortStatus::nowhere(others.iter().map(|out| self.ports.status(out))),
+            0 => PortStatus::nowhere(self.lags.whole(others).iter().map(|out| self.ports.status(out))),
             _ => DropReason::VlanTooLong,
         };
         self.flood.too_long = too_long;

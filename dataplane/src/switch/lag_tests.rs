@@ -436,7 +436,36 @@ fn what_waits_at_a_member_that_is_taken_out_and_what_has_no_other_way_is_lost_by
     s.set_link(PortId(2), false, 7);
     s.set_lag_member(PortId(2), LagMember::Distributing, 8);
     receive(&mut s, 0, [one()], 8);
-    assert_eq!(lost(&s, 0, DropReason::LookupPortDown) + lost(&s, 0, DropReason::LookupLagInactive), 2);
+    assert_eq!((lost(&s, 0, DropReason::LookupPortDown), lost(&s, 0, DropReason::LookupLagInactive)), (0, 2));
+    assert_conserved(&s);
+}
+
+/// What is flooded and finds nothing but members that LACP keeps out is not lost for want of a port. Links that are down are what is
+/// left to say when no member has one.
+#[test]
+fn what_can_only_be_flooded_to_a_lag_that_is_kept_out_is_lost_for_that() {
+    let mut s = Switch::<OwnedFrame>::new(with_lacp(HashFields::L4)).unwrap();
+    for port in [3, 5] {
+        s.set_link(PortId(port), false, 0);
+    }
+    let reasons = [DropReason::LookupNoPort, DropReason::LookupLagInactive, DropReason::LookupAdminDown];
+    let flood = |s: &mut Switch<OwnedFrame>, now| {
+        let before = reasons.map(|reason| lost(s, 0, reason));
+        receive(
+            s,
+            0,
+            [udp([mac(1), BROADCAST], [1, 2], [3, 4], 0), udp([mac(1), mac(9)], [1, 2], [3, 4], 0)],
+            now,
+        );
+        let after = reasons.map(|reason| lost(s, 0, reason));
+        std::array::from_fn::<u64, 3, _>(|i| after[i] - before[i])
+    };
+    assert_eq!(flood(&mut s, 1), [0, 2, 0]);
+    for (i, port) in LAG.iter().enumerate() {
+        assert_eq!(flood(&mut s, 2 + i as u64), [0, 2, 0], "a member has a link");
+        s.set_link(PortId(*port), false, 2 + i as u64);
+    }
+    assert_eq!(flood(&mut s, 9), [2, 0, 0]);
     assert_conserved(&s);
 }
 

@@ -9,8 +9,8 @@ use crate::types::PortId;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
-/// Whether frames can leave by a port, and if not, whose doing that is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether frames can leave by a port, and if not, whose doing that is. The less it takes until they can, the less it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PortStatus {
     /// They can.
     Up,
@@ -45,12 +45,12 @@ impl PortStatus {
     }
 
     /// Why a frame is lost that can be flooded to none of the ports it might leave by: if each of them is switched off, an operator
-    /// wanted that.
+    /// wanted that; if one has a link, LACP keeps it out.
     pub fn nowhere(ports: impl Iterator<Item = Self>) -> DropReason {
-        let mut ports = ports.peekable();
-        match ports.peek().is_some() && ports.all(|port| port == Self::AdminDown) {
-            true => DropReason::LookupAdminDown,
-            false => DropReason::LookupNoPort,
+        match ports.min() {
+            Some(Self::AdminDown) => DropReason::LookupAdminDown,
+            Some(Self::Standby) => DropReason::LookupLagInactive,
+            Some(Self::Up | Self::LinkDown) | None => DropReason::LookupNoPort,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::api::documents::{
 };
 use crate::api::{Kind as Of, Parameter, parameter};
 use weir_config::{Config, LagConfig, show_flood_limit};
+use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
 use weir_dataplane::mmu::AdmitVerdict;
@@ -232,9 +233,14 @@ pub fn text(d: &ExplainedFrame) -> String {
     }
     if let Some(down) = &d.down {
         let (to, reason) = (&down.to, &down.static_reason);
+        let state = match DropReason::ALL.iter().find(|known| known.name() == *reason) {
+            Some(DropReason::LookupAdminDown) => "is switched off",
+            Some(DropReason::LookupLagInactive) => "LACP keeps out (show lag)",
+            _ => "is down",
+        };
         line(
             "station",
-            format!("learned at {to}, which is down: forgotten; a static one: DROPPED: {reason}"),
+            format!("learned at {to}, which {state}: forgotten; a static one: DROPPED: {reason}"),
         );
     }
     if let Some(flood) = &d.flood {
@@ -412,6 +418,10 @@ mod tests {
         let away = ask(&away, "port=p0&to=p1");
         assert_eq!(away.down.as_ref().map(|down| down.to.as_str()), Some("p1"));
         assert!(text(&away).contains("a static one: DROPPED: lookup.port_down"), "{}", text(&away));
+        let standby = Occupancy { not_distributing: PortSet::from_iter([PortId(1)]), ..Occupancy::default() };
+        let standby = text(&ask(&standby, "port=p0&to=p1"));
+        assert!(standby.contains("which LACP keeps out") && !standby.contains("is down"), "{standby}");
+        assert!(standby.contains("a static one: DROPPED: lookup.lag_inactive"), "{standby}");
         let short = text(&ask(&Occupancy::default(), "port=p0&len=13"));
         assert!(short.contains("DROPPED: parse.too_short"), "{short}");
         let mut config = f.config.clone();

@@ -170,9 +170,9 @@ impl Group {
         with_partner && self.has_enough() || self.fallback == Some(port)
     }
 
-    /// The port is the one that is fallen back to.
+    /// The port carries frames since it is the one that is fallen back to: it waits like others before it does.
     pub fn is_fallback(&self, port: usize) -> bool {
-        self.fallback == Some(port)
+        self.fallback == Some(port) && self.ports[port].mux() == Mux::Distributing
     }
 
     /// Why a port does not send frames.

@@ -125,7 +125,9 @@ fn without_any_partner_one_port_is_fallen_back_to() {
     b.peers = vec![None; 4];
     b.up[0] = false;
     assert_eq!(b.run(2_900).why(), ["link_down", "no_partner", "no_partner", "no_partner"]);
-    assert_eq!(b.run(2_300).why(), ["link_down", "", "no_partner", "no_partner"]);
+    assert_eq!(b.run(1_000).why(), ["link_down", "waiting", "no_partner", "no_partner"]);
+    assert!(!b.group.is_fallback(1), "it carries nothing yet");
+    assert_eq!(b.run(1_300).why(), ["link_down", "", "no_partner", "no_partner"]);
     assert!(b.group.is_fallback(1) && b.group.partner().is_none());
     // It stays the same one, until its link goes.
     b.up[0] = true;

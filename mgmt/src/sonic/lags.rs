@@ -18,7 +18,7 @@ fn number(name: &str) -> String {
 pub(super) fn port_channels(a: &Answers, _: bool) -> Vec<Grid> {
     let heads = ["No.", "Team Dev", "Protocol", "Ports"];
     let carries = |row: &Value, mux: &[&str]| match row["lacp"] == "off" {
-        true => row["link"] == "up",
+        true => row["link"] == "up" && row["admin"] == "up",
         false => mux.iter().any(|word| row["mux"] == *word),
     };
     let row = |members: &[Value]| {

@@ -135,21 +135,24 @@ fn a_port_is_of_a_vlan_a_trunk_or_of_a_lag() {
 #[test]
 fn port_channels_under_sonics_headings() {
     let mut answers = answers(None);
-    let member = |name: &str, port: &str, lacp: &str, mux: &str, link: &str| json!({ "name": name, "port": port, "lacp": lacp, "mux": mux, "link": link });
-    let rows = json!([
+    let member = |name: &str, port: &str, lacp: &str, mux: &str, link: &str| json!({ "name": name, "port": port, "lacp": lacp, "mux": mux, "link": link, "admin": "up" });
+    let mut rows = json!([
         member("PortChannel24", "p0", "active", "distributing", "up"),
         member("PortChannel24", "p1", "active", "waiting", "up"),
         member("PortChannel3", "p2", "passive", "collecting", "up"),
         member("po", "p3", "off", "", "down"),
         member("po", "p4", "off", "", "up"),
     ]);
+    let mut off = member("po", "p5", "off", "", "up");
+    off["admin"] = json!("down");
+    rows.as_array_mut().unwrap().push(off);
     answers.add_table("lag", rows);
     let text = View::named("interfaces portchannel").unwrap().text(&answers, false);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[2..][..1], [vec!["No.", "Team", "Dev", "Protocol", "Ports"]]);
     assert_eq!(lines[4], ["24", "PortChannel24", "LACP(A)(Up)", "p0(S)", "p1(D)"]);
     assert_eq!(lines[5], ["3", "PortChannel3", "LACP(I)(Dw)", "p2(S)"]);
-    assert_eq!(lines[6], ["N/A", "po", "N/A(Up)", "p3(D)", "p4(S)"]);
+    assert_eq!(lines[6], ["N/A", "po", "N/A(Up)", "p3(D)", "p4(S)", "p5(D)"]);
 }
 
 #[test]

@@ -59,6 +59,7 @@ pub(super) const LAGS: &[Column] = &[
     PORT,
     col("name", Text, "LAG", "name of the LAG", |r| json!(r.lag().name)),
     LINK,
+    ADMIN,
     col("hash", Text, "Hash", "what tells flows apart: `l2`, `l3` or `l4`", |r| json!(r.lag().hash.word())),
     col("rx_packets", Count, "RX_OK", "data frames received by this member", |r| {
         count(r.port().stats.rx_packets)
@@ -200,12 +201,14 @@ pub(super) const LINK: Column = col("link", Text, "STATE", "up: frames can pass;
     json!(r.port().link.map_or("unknown", |link| if link.up { "up" } else { "down" }))
 });
 
+const ADMIN: Column = col("admin", Text, "ADMIN", "up, or down: switched off by its configuration", |r| {
+    json!(r.info().admin.word())
+});
+
 pub(super) const PORTS: &[Column] = &[
     PORT,
     LINK,
-    col("admin", Text, "ADMIN", "up, or down: switched off by its configuration", |r| {
-        json!(r.info().admin.word())
-    }),
+    ADMIN,
     col("device", Text, "", "device, as configured", |r| json!(r.info().device)),
     col(
         "device_state",

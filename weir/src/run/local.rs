@@ -5,8 +5,9 @@ use super::worker::WorkerPort;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::{LocalProtocol, LocalReader, Switch};
 
-/// Frames of a port on their way out, and of those that come back empty.
-const OUT: usize = 2;
+/// Frames of a port on their way out, and of those that come back empty. Slow protocols send ten in a second at most (802.3 57A.2), LLDP
+/// fewer: all of them find room, though the worker takes some only every 10 ms and markers may come together.
+const OUT: usize = 10;
 const BACK: usize = 2 * OUT;
 
 /// The worker's end of what a port is to send. What was sent goes back, to be freed where that disturbs nobody.

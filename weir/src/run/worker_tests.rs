@@ -437,7 +437,7 @@ fn frames_of_lldp_leave_in_order_when_the_wire_takes_them() {
     let (mut put, mut refused) = (0, 0);
     for round in 0..1000u16 {
         let worker = &mut bench.workers[0];
-        for _ in 0..round % 4 {
+        for _ in 0..round % 24 {
             match line.inbox.put([&[0xee][..], &u16::to_be_bytes(put)].concat()) {
                 true => put += 1,
                 false => refused += 1,

@@ -78,7 +78,7 @@ pub struct ExplainedVlan {
     pub tag: String,
 }
 
-/// A port or LAG without a link, or switched off. Its learned stations are forgotten: frames to them are unknown unicast.
+/// A port or LAG without a link, switched off, or kept out by LACP. Its learned stations are forgotten: frames to them are unknown unicast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedDown {
     /// What it is called.
