@@ -10,9 +10,8 @@ use std::io::{Error, Result};
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 
-/// What the driver has without `framesz`, `blocksz` and `framecnt`.
+/// What the driver has without `framesz` and `framecnt`; without `blocksz` a block is a page.
 const FRAME: usize = 2048;
-const BLOCK: usize = 4096;
 const COUNT: usize = 512;
 
 /// Slots of a socket, mapped a second time.
@@ -29,15 +28,20 @@ pub(super) struct TxRing {
 unsafe impl Send for TxRing {}
 
 /// Bytes of a slot, and of the transmit ring, as the driver has them with these arguments.
-fn geometry(devargs: &str) -> Option<(usize, usize)> {
+fn geometry(devargs: &str, page: usize) -> Option<(usize, usize)> {
     let number = |key: &str, default| {
         let mut values = devargs.split(',').filter_map(|one| one.strip_prefix(key)?.strip_prefix('='));
         values.next_back().map_or(Some(default), |text| text.parse().ok())
     };
     let (frame, block, count) =
-        (number("framesz", FRAME)?, number("blocksz", BLOCK)?, number("framecnt", COUNT)?);
+        (number("framesz", FRAME)?, number("blocksz", page)?, number("framecnt", COUNT)?);
     let blocks = count.checked_div(block.checked_div(frame)?)?;
     (frame.is_multiple_of(align_of::<libc::tpacket2_hdr>())).then_some((frame, block.checked_mul(blocks)?))
+}
+
+fn page_size() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 impl TxRing {
@@ -46,7 +50,7 @@ impl TxRing {
     /// # Errors
     /// Its rings are of another size, or there is no memory.
     pub fn of(socket: RawFd, devargs: &str) -> Result<Self> {
-        let Some((frame, ring)) = geometry(devargs) else {
+        let Some((frame, ring)) = geometry(devargs, page_size()) else {
             return Err(Error::from_raw_os_error(libc::EINVAL));
         };
         let bytes = 2 * ring;
@@ -110,11 +114,13 @@ mod tests {
 
     #[test]
     fn rings_are_as_the_driver_makes_them() {
-        assert_eq!(geometry("iface=a"), Some((2048, 1 << 20)));
-        assert_eq!(geometry("iface=a,framesz=10240,blocksz=20480"), Some((10240, 512 * 10240)));
-        assert_eq!(geometry("iface=a,blocksz=16384,framecnt=64"), Some((2048, 64 * 2048)));
+        let of = |devargs| geometry(devargs, 4096);
+        assert_eq!(of("iface=a"), Some((2048, 1 << 20)));
+        assert_eq!(geometry("iface=a", 1 << 16), of("iface=a"));
+        assert_eq!(of("iface=a,framesz=10240,blocksz=20480"), Some((10240, 512 * 10240)));
+        assert_eq!(of("iface=a,blocksz=16384,framecnt=64"), Some((2048, 64 * 2048)));
         for wrong in ["framesz=0", "framesz=4096,blocksz=2048", "framesz=x", "framesz=18446744073709551615"] {
-            assert_eq!(geometry(wrong), None, "{wrong}");
+            assert_eq!(of(wrong), None, "{wrong}");
         }
     }
 }

@@ -12,18 +12,20 @@ use crate::Outcome;
 use crate::check;
 use crate::file::write_file;
 use crate::output::{self, OUT, say, say_err};
-use crate::run::Stop;
 use crate::run::devices::{self, OpenPort};
+use crate::run::io::DpdkWire;
 use crate::run::memory::PoolSize;
+use crate::run::mtu::{Carries, MtuChange, MtuWatch};
 use crate::run::sockets::MemifSockets;
+use crate::run::{Stop, af_packet};
 use anyhow::{Result, anyhow, bail};
 use report::{End, Results};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_config::Diagnostic;
 use weir_config::host::{self, HostConfig};
-use weir_dpdk::{Clock, Interrupts, LinkWatch};
+use weir_config::{Diagnostic, PortConfig};
+use weir_dpdk::{Clock, Interrupts, LinkWatch, Port, Started};
 use weir_layout::{Grid, Unit, counted, percent};
 
 use crate::quantity::time;
@@ -103,8 +105,9 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let clock = Clock::new(&eal);
     let shared = Arc::new(Shared::default());
     let (mut seats, mut handles) = (Vec::new(), Vec::new());
-    for (station, open) in stations.into_iter().zip(open) {
-        seats.push(Seat::new(station, open.rx, open.tx));
+    let carries: Vec<Option<Carries>> = ports.iter().map(af_packet::carries).collect();
+    for ((station, open), carries) in stations.into_iter().zip(open).zip(&carries) {
+        seats.push(Seat::new(station, open.rx, DpdkWire::new(open.tx, pools[0].clone(), carries.clone())));
         handles.push(open.port);
     }
     // After the ports, so that it ends before they do.
@@ -122,13 +125,18 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let start = Instant::now();
     let counted = config.counts();
     let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();
+    let mut mtus: Vec<MtuWatch> = handles.iter().map(|_| MtuWatch::new()).collect();
     let mut teller = Teller::new();
     let failed = loop {
         std::thread::sleep(LOOK);
-        for ((port, watch), named) in handles.iter().zip(&mut links).zip(&config.ports) {
+        for (i, ((port, watch), named)) in handles.iter().zip(&mut links).zip(&config.ports).enumerate() {
             if let Ok(Some(link)) = watch.poll(port) {
+                shared.order(Box::new(move |seats, _| seats[i].link_changed()));
                 say!("port {}: link {}", named.port.name, if link.up { "up" } else { "down" });
             }
+        }
+        for ((port, watch), carries) in ports.iter().zip(&mut mtus).zip(&carries) {
+            look_at_mtu(port, watch, carries.as_ref());
         }
         teller.tell(start.elapsed(), shared.look());
         operator.iter_mut().for_each(|operator| operator.turn(&shared));
@@ -150,7 +158,12 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     shared.end();
     meeting.leave();
     let Ok(seats) = worker.join() else { bail!("the hosts panicked: please report it") };
+    let lost = |(port, carries): (&Port<Started>, &Option<Carries>)| {
+        let too_long = carries.as_ref().map_or(0, Carries::too_long);
+        port.stats().unwrap_or_default().tx_lost + too_long
+    };
     let end = End {
+        lost: handles.iter().zip(&carries).map(lost).collect(),
         now: clock.now(),
         seconds: start.elapsed().as_secs_f64(),
         met: args.meeting.controller.is_some(),
@@ -170,6 +183,18 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     }
     files?;
     Ok(if good { Outcome::Good } else { Outcome::Bad })
+}
+
+/// Says that the interface of a port takes less than the port may send, and when it takes all again.
+fn look_at_mtu(port: &PortConfig, watch: &mut MtuWatch, carries: Option<&Carries>) {
+    let Some(interface) = af_packet::interface(port) else { return };
+    match watch.look(port, interface, carries) {
+        Some(MtuChange { trouble: Some((detail, remedy)), .. }) => {
+            say_err!("weir: port {}: {detail}\n  -> {remedy}", port.name);
+        }
+        Some(_) => say!("port {}: interface {interface} takes all frames of the port again", port.name),
+        None => {}
+    }
 }
 
 fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {

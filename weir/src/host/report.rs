@@ -41,6 +41,8 @@ impl Rank<'_> {
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub struct End {
+    /// Frames of each port that its device took, or was not given since the interface would have lost them, and did not send.
+    pub lost: Vec<u64>,
     /// ns.
     pub now: u64,
     /// How long it was.
@@ -205,7 +207,7 @@ impl<'a> Results<'a> {
                 line.unanswered()
             );
         }
-        for (name, r) in &self.ports {
+        for ((name, r), lost) in self.ports.iter().zip(&self.end.lost) {
             say!(
                 "port {name}: {} out, {} in; {}CE {}, CNPs out {}; PFC {} in, {} out, held back {}",
                 counted(r.tx_frames, "frame"),
@@ -217,6 +219,12 @@ impl<'a> Results<'a> {
                 r.adapter.tx_pfc(),
                 Unit::MS.text(r.paused_ns.iter().sum::<u64>() as f64)
             );
+            if *lost > 0 {
+                say!(
+                    "port {name}: {} of those lost by its device or for its interface's MTU",
+                    counted(*lost, "frame")
+                );
+            }
         }
     }
 
@@ -299,9 +307,10 @@ impl<'a> Results<'a> {
     /// The same as JSON. The keys are an interface.
     pub fn json(&self) -> Value {
         let findings = self.findings();
+        let ports = self.ports.iter().zip(&self.end.lost);
         json!({
             "connections": self.lines.iter().map(line_json).collect::<Vec<_>>(),
-            "ports": self.ports.iter().map(|(name, report)| port_json(name, report)).collect::<Vec<_>>(),
+            "ports": ports.map(|((name, report), lost)| port_json(name, report, *lost)).collect::<Vec<_>>(),
             "remedies": self.remedies(),
             "seconds": self.end.seconds,
             "verdict": if findings.is_empty() { "PASS" } else { "FAIL" },
@@ -379,7 +388,7 @@ fn line_json(line: &Line<'_>) -> Value {
     all
 }
 
-fn port_json(name: &str, r: &StationReport) -> Value {
+fn port_json(name: &str, r: &StationReport, lost: u64) -> Value {
     let mut all = match &r.adapter {
         Adapter::Roce(counters) => roce_json(counters),
         Adapter::RcLink(counters) => rclink_json(counters),
@@ -388,6 +397,7 @@ fn port_json(name: &str, r: &StationReport) -> Value {
         "name": name,
         "tx_frames": r.tx_frames,
         "tx_bytes": r.tx_bytes,
+        "nic_tx_errors": lost,
         "rx_frames": r.rx_frames,
         "rx_bytes": r.rx_bytes,
         "rx_flooded": r.rx_flooded,

@@ -1,13 +1,15 @@
 //! Hosts on their links: the loop that moves frames between stations and DPDK queues, for `weir host` and for
 //! the hosts of `weir lab`.
 
+use crate::run::io::{DpdkWire, Transmit};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_config::RING_HAND;
 use weir_dataplane::frame::Frame;
-use weir_dpdk::{Burst, Clock, Mempool, Polling, RxQueue, TxQueue};
+use weir_dataplane::switch::Wire;
+use weir_dpdk::{Burst, Clock, Mempool, Polling, RxQueue};
 use weir_endpoint::station::Station;
 
 /// How often the loop tells how far it is, ns.
@@ -19,7 +21,7 @@ pub struct Seat {
     /// The host.
     pub station: Station,
     rx: RxQueue,
-    tx: TxQueue,
+    wire: DpdkWire,
     /// Frames the device has not taken yet.
     waiting: Burst,
 }
@@ -130,8 +132,13 @@ impl Shared {
 
 impl Seat {
     /// A host on a link.
-    pub fn new(station: Station, rx: RxQueue, tx: TxQueue) -> Self {
-        Self { station, rx, tx, waiting: Burst::new() }
+    pub fn new(station: Station, rx: RxQueue, wire: DpdkWire) -> Self {
+        Self { station, rx, wire, waiting: Burst::new() }
+    }
+
+    /// Its link went down or came up.
+    pub fn link_changed(&mut self) {
+        self.wire.link_changed();
     }
 
     /// Receives and sends what there is; `true` if there was anything. Frozen, it makes no new frames.
@@ -153,7 +160,7 @@ impl Seat {
             self.waiting.push(mbuf);
         }
         if !self.waiting.is_empty() {
-            busy |= self.tx.transmit(&mut self.waiting) > 0;
+            busy |= self.wire.send(&mut self.waiting) > 0;
         }
         busy
     }

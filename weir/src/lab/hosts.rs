@@ -3,6 +3,7 @@
 use super::{rclink, roce};
 use crate::host::{Seat, Shared, work};
 use crate::run::FarEnd;
+use crate::run::io::DpdkWire;
 use anyhow::{Result, anyhow};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_config::{Config, HostProtocol, LabFlow, LabPattern, PortRate};
 use weir_dataplane::types::{Mac, PortId};
 use weir_dpdk::{Clock, Mempool};
-use weir_endpoint::station::{PairReport, StationReport};
+use weir_endpoint::station::{PairReport, Station, StationReport};
 
 /// Rate of hosts on ports without one, bit/s.
 const UNSHAPED: u64 = 1_000_000_000;
@@ -170,8 +171,10 @@ impl Hosts {
             HostProtocol::Roce => roce::make(config, manners)?,
             HostProtocol::RcLink => rclink::make(config, manners)?,
         };
-        let seats: Vec<Seat> =
-            stations.into_iter().zip(far).map(|(station, far)| Seat::new(station, far.rx, far.tx)).collect();
+        let seat = |(station, far): (Station, FarEnd)| {
+            Seat::new(station, far.rx, DpdkWire::new(far.tx, pool.clone(), None))
+        };
+        let seats: Vec<Seat> = stations.into_iter().zip(far).map(seat).collect();
         let shared = Arc::new(Shared::default());
         let seen = Arc::clone(&shared);
         let thread = std::thread::Builder::new()

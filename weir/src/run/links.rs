@@ -1,15 +1,14 @@
 //! What the main thread sees of ports: links that come up and go down, at what speed, devices that are taken away, and
 //! interfaces of the kernel that are made anew: those of a container go with it, and come back with the next one.
 
-use super::af_packet;
 use super::attached::Devices;
 use super::devices::{self, OpenPort};
 use super::io::{Dpdk, DpdkWire, Io};
 use super::kernel;
 use super::local::Outbox;
+use super::mtu::{MtuChange, MtuWatch};
 use super::office::Office;
 use super::worker::{RING_LIMIT_EIGHTHS, WorkerPort};
-use crate::machine::Machine;
 use crate::output::{say, say_err};
 use nix::net::if_::if_nametoindex;
 use serde_json::json;
@@ -24,9 +23,6 @@ use weir_mgmt::snapshot::{DeviceState, PortState};
 
 /// How often it is looked whether an interface is another one, and whether one that is gone is back.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// How often it is looked what an interface takes: until then the kernel loses what it does not.
-const LOOK_AT_MTU: Duration = Duration::from_millis(100);
 
 /// What one worker has of a port: given back when its device is taken away, for another thread to close, and taken when
 /// there is one again.
@@ -59,9 +55,7 @@ struct Interface {
     index: Option<u32>,
     /// When to look next.
     due: Instant,
-    /// When to look at its MTU next, and that it is too small, as last said.
-    mtu_due: Instant,
-    small: Option<u32>,
+    mtu: MtuWatch,
     /// Why the next one could not be had, as last said.
     refused: String,
 }
@@ -191,8 +185,8 @@ impl Links {
 
 impl Interface {
     fn new(name: &str) -> Self {
-        let (index, now) = (if_nametoindex(name).ok(), Instant::now());
-        Self { name: name.to_owned(), index, due: now, mtu_due: now, small: None, refused: String::new() }
+        let (index, due) = (if_nametoindex(name).ok(), Instant::now());
+        Self { name: name.to_owned(), index, due, mtu: MtuWatch::new(), refused: String::new() }
     }
 
     /// The interface of that name, where it is time to look and there is one.
@@ -330,26 +324,17 @@ impl Watched {
         }
     }
 
-    /// The kernel tells nobody that an interface takes less than before: frames of the port are lost from then on.
+    /// Frames of the port are lost from when its interface takes less than before.
     fn look_at_mtu(&mut self, id: PortId, devices: &Devices, office: &Office) {
         let Self { config, interface: Some(interface), .. } = self else { return };
-        if Instant::now() < interface.mtu_due || !kernel::DRIVERS.contains(&&*self.capabilities.driver) {
+        if !kernel::DRIVERS.contains(&&*self.capabilities.driver) {
             return;
         }
-        interface.mtu_due = Instant::now() + LOOK_AT_MTU;
-        let mtu = Machine::here().mtu(&interface.name);
-        if let Some(carries) = devices.carries(id.index()) {
-            carries.set(mtu);
-        }
-        // One that is gone takes nothing, which is said of its link.
-        let Some(mtu) = mtu else { return };
-        let small = af_packet::too_small(config, &interface.name, mtu);
-        if interface.small == small.as_ref().map(|_| mtu) {
-            return;
-        }
-        interface.small = small.as_ref().map(|_| mtu);
+        let carries = devices.carries(id.index());
+        let change = interface.mtu.look(config, &interface.name, carries.as_ref());
+        let Some(MtuChange { mtu, trouble }) = change else { return };
         let mut fields = json!({ "port": config.name, "interface": interface.name, "interface_mtu": mtu, "mtu": config.mtu });
-        let phase = match small {
+        let phase = match trouble {
             Some((detail, remedy)) => {
                 say_err!("weir: port {}: {detail}\n  -> {remedy}", config.name);
                 (fields["detail"], fields["remedy"]) = (json!(detail), json!(remedy));

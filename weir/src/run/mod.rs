@@ -1,6 +1,6 @@
 //! `weir run`: a configuration becomes a switch on worker lcores, until somebody says stop.
 
-mod af_packet;
+pub mod af_packet;
 mod attached;
 pub mod control;
 pub mod devargs;
@@ -17,7 +17,7 @@ pub mod memory;
 pub mod mgmt;
 mod mirror;
 pub mod misfits;
-mod mtu;
+pub mod mtu;
 mod notify;
 pub mod off_core;
 mod office;

@@ -4,8 +4,12 @@
 //! interface (`PACKET_LOSS` of packet(7)): neither of them counts the loss. So the driver is given none that the kernel would
 //! lose, and they are counted here.
 
+use super::af_packet;
+use crate::machine::Machine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use weir_config::PortConfig;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::Burst;
 
@@ -16,6 +20,8 @@ const TAG: u32 = 4;
 /// Where the EtherType is, and that of a tag.
 const ETHERTYPE: std::ops::Range<usize> = 12..14;
 const TAGGED: [u8; 2] = [0x81, 0x00];
+/// How often it is looked what an interface takes: until then the kernel loses what it does not.
+const LOOK: Duration = Duration::from_millis(100);
 /// Of an interface that does not say.
 const ANYTHING: u32 = u32::MAX - HEADER - TAG;
 
@@ -88,6 +94,52 @@ impl Carries {
             self.0.too_long.fetch_add(lost as u64, Relaxed);
         }
         before - frames.len()
+    }
+}
+
+/// Looks whether the interface behind a port takes what the port may send: the kernel tells nobody that it takes less than before.
+#[derive(Debug)]
+pub struct MtuWatch {
+    due: Instant,
+    /// That it is too small, as last said.
+    small: Option<u32>,
+}
+
+/// What has changed.
+#[derive(Debug)]
+pub struct MtuChange {
+    /// MTU of the interface now.
+    pub mtu: u32,
+    /// It is too small for the port: what that does, and what to change.
+    pub trouble: Option<(String, String)>,
+}
+
+impl MtuWatch {
+    /// From now on.
+    pub fn new() -> Self {
+        Self { due: Instant::now(), small: None }
+    }
+
+    /// Where it is time: tells those who send by the port, and says what is new.
+    pub fn look(
+        &mut self,
+        port: &PortConfig,
+        interface: &str,
+        carries: Option<&Carries>,
+    ) -> Option<MtuChange> {
+        if Instant::now() < self.due {
+            return None;
+        }
+        self.due = Instant::now() + LOOK;
+        let mtu = Machine::here().mtu(interface);
+        if let Some(carries) = carries {
+            carries.set(mtu);
+        }
+        // One that is gone takes nothing, which is said of its link.
+        let mtu = mtu?;
+        let trouble = af_packet::too_small(port, interface, mtu);
+        let small = trouble.as_ref().map(|_| mtu);
+        (std::mem::replace(&mut self.small, small) != small).then_some(MtuChange { mtu, trouble })
     }
 }
 

@@ -2,8 +2,8 @@
 //! the kernel.
 
 use crate::support::namespace::Namespace;
-use crate::support::need;
-use crate::support::program::{Ended, Running, Switch, WEIR, floating, weir};
+use crate::support::program::{Ended, Running, Switch, WEIR, floating, turn, weir};
+use crate::support::{need, run, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -324,6 +324,46 @@ fn ipv6_hosts_and_firmware_that_writes_the_rate() {
     assert_eq!(passed(&one)[0]["peer_ip"], "fd00::2");
     assert!(one.2.contains("fd00::1,17,,,start,100000000\n"), "{}", one.2);
     switch.stop_after_links_came_up();
+}
+
+/// An interface that takes less than before loses frames without a word: the host says what to type, counts them, and sends them again.
+#[test]
+fn what_the_mtu_of_an_interface_loses_is_counted_by_a_host() {
+    let ns = need!(Namespace::new());
+    need!(ns.veth("h1", "h2", 1500));
+    let turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let host = |n: u8, name: &str, qps: &str| {
+        let device = format!("net_af_packet{n},iface=h{n}");
+        Host::start(ns.command(WEIR), folder.path(), name, &(port(n, &device) + qps))
+    };
+    let sends =
+        "[[qp]]\npeer_ip = \"10.0.0.2\"\npeer_qpn = 17\nretries = 200\nsend = \"send\"\nmessage = 5000\n";
+    let takes = "[[qp]]\npeer_ip = \"10.0.0.1\"\npeer_qpn = 17\n";
+    let (mut one, mut other) = (host(1, "one-m", sends), host(2, "other-m", takes));
+    for host in [&mut one, &mut other] {
+        host.program.says("port h");
+    }
+    let mtu = |mtu: &str| run(ns.command("ip").args(["link", "set", "h1", "mtu", mtu]));
+    wait_for("frames", || (ns.counts("h2").rx_packets > 1000).then_some(()));
+    mtu("600");
+    one.program.says("-> ip link set h1 mtu 1482, or mtu = 618");
+    // What is lost meanwhile is looked for again and again.
+    let tried = ns.counts("h2").rx_packets;
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    mtu("1500");
+    one.program.says("port h1: interface h1 takes all frames of the port again");
+    wait_for("frames again", || (ns.counts("h2").rx_packets > tried + 1000).then_some(()));
+    let mut ends = Vec::new();
+    for host in [one, other] {
+        host.program.signal(nix::sys::signal::Signal::SIGINT);
+        ends.push(host.ended());
+    }
+    let lost = |end: &(Ended, Value, String)| number(&end.1["ports"][0], "nic_tx_errors");
+    assert_eq!(passed(&ends[0]).len(), 1);
+    assert!(lost(&ends[0]) > 0 && ends[0].0.stdout.contains("lost by its device or for its interface's MTU"));
+    assert_eq!(lost(&ends[1]), 0);
+    drop(turn);
 }
 
 #[test]
