@@ -12,7 +12,7 @@ use std::time::Instant;
 use weir_dataplane::fdb::{Fdb, Learned, Lookup};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::{
-    Filter, MirrorReader, MirrorTo, PortParams, Switch, Tap, TapOrder, TapReader, Wire,
+    Conservation, Filter, MirrorReader, MirrorTo, PortParams, Switch, Tap, TapOrder, TapReader, Wire,
 };
 use weir_dataplane::types::{BURST, Burst, Nanos, PortId};
 
@@ -66,6 +66,11 @@ fn verbs_transmit(switch: &mut Switch<Replayed>, port: PortId, now: Nanos, wire:
 }
 
 #[inline(never)]
+fn verbs_transmit_granted(switch: &mut Switch<Replayed>, port: PortId, now: Nanos, wire: &mut Loop) -> usize {
+    switch.transmit_granted(port, BURST, now, wire)
+}
+
+#[inline(never)]
 fn verbs_tick(switch: &mut Switch<Replayed>, now: Nanos) {
     switch.tick(now);
 }
@@ -76,7 +81,7 @@ pub struct Stages {
     pub receive: f64,
     pub schedule: f64,
     pub release: f64,
-    /// The third verb, and sending on the ports that are not busy.
+    /// The third verb, sending on the ports that are not busy, and what other shards were granted to send.
     pub tick: f64,
 }
 
@@ -100,30 +105,32 @@ pub struct Report {
 }
 
 struct Bench {
-    switch: Switch<Replayed>,
+    /// Each has one port of so many.
+    shards: Vec<Switch<Replayed>>,
     loops: Vec<Loop>,
     /// Who reads copies of mirrors and what is followed.
-    mirrored: Option<MirrorReader>,
+    mirrored: Vec<MirrorReader>,
     followed: Option<TapReader>,
     /// Ports that have frames.
     busy: usize,
     now: Nanos,
 }
 
-/// The best of `windows` windows. `follow`: which frames of the first port are followed, if any.
+/// The best of `windows` windows of a switch in `shards` pieces, that one thread drives in turn. `follow`: which frames of the first
+/// port are followed, if any.
 ///
 /// # Errors
 /// No switch can be made of the parameters.
-pub fn measure(load: Load, windows: usize, follow: Option<Filter>) -> Result<Report> {
+pub fn measure(load: Load, shards: u8, windows: usize, follow: Option<Filter>) -> Result<Report> {
     let (parse, lookup) = parts(&load, windows);
-    let mut bench = Bench::new(load, follow)?;
+    let mut bench = Bench::new(load, shards, follow)?;
     bench.introduce();
-    let before = bench.switch.conservation();
+    let before = bench.books();
     let mut burst = Burst::new();
     let overhead = clock_cost();
     let window = |_| bench.window(&mut burst, overhead);
     let stages = (0..windows.max(1)).map(window).min_by(|a, b| a.total().total_cmp(&b.total()));
-    let books = bench.switch.conservation();
+    let books = bench.books();
     Ok(Report {
         stages: stages.unwrap_or_default(),
         parse,
@@ -135,32 +142,58 @@ pub fn measure(load: Load, windows: usize, follow: Option<Filter>) -> Result<Rep
 }
 
 impl Bench {
-    fn new(load: Load, follow: Option<Filter>) -> Result<Self> {
-        let (ports, busy) = (load.params.ports.len(), load.captures.len());
-        let mut captures = load.captures;
-        captures.resize_with(ports, Vec::new);
-        let loops = captures.into_iter().map(|capture| Loop::new(capture, load.changed)).collect();
-        let to_reader = load.params.mirrors.iter().any(|mirror| matches!(mirror.to, MirrorTo::Reader { .. }));
-        let mut switch = Switch::new(load.params)?;
-        let mirrored = to_reader.then(|| switch.read_mirrors());
+    fn new(load: Load, shards: u8, follow: Option<Filter>) -> Result<Self> {
+        let Load { mut params, mut captures, changed, .. } = load;
+        let busy = captures.len();
+        captures.resize_with(params.ports.len(), Vec::new);
+        let loops = captures.into_iter().map(|capture| Loop::new(capture, changed)).collect();
+        let to_reader = params.mirrors.iter().any(|mirror| matches!(mirror.to, MirrorTo::Reader { .. }));
+        for (shard, port) in (0..shards).cycle().zip(&mut params.ports) {
+            (port.shard, port.tx_per_lcore) = (shard, shards > 1);
+        }
+        let mut shards = Switch::sharded(&params, usize::from(shards))?;
+        let mirrored = shards.iter_mut().filter(|_| to_reader).map(Switch::read_mirrors).collect();
         let followed = follow.map(|filter| {
             let order = TapOrder { port: PortId(0), filter, count: u64::MAX, bytes: 64, drops: false };
             let (tap, reader) = Tap::new(order);
-            switch.arm(Some(Box::new(tap)));
+            shards[0].arm(Some(Box::new(tap)));
             reader
         });
-        Ok(Self { switch, loops, mirrored, followed, busy, now: 1 })
+        Ok(Self { shards, loops, mirrored, followed, busy, now: 1 })
+    }
+
+    /// The shard that has a port.
+    fn shard_of(&self, port: usize) -> usize {
+        port % self.shards.len()
+    }
+
+    fn books(&self) -> Conservation {
+        let mut books = Conservation::default();
+        self.shards.iter().for_each(|shard| books.add(&shard.conservation()));
+        books
     }
 
     /// Takes what is there for those who read beside the switch.
     fn read(&mut self) {
-        if let Some(reader) = &mut self.mirrored {
-            let mut bytes = Vec::new();
+        let mut bytes = Vec::new();
+        for reader in &mut self.mirrored {
             while reader.next_into(&mut bytes).is_some() {
                 bytes.clear();
             }
         }
         self.followed.iter_mut().flatten().for_each(drop);
+    }
+
+    /// Lets each shard send what others have granted it, and everything else that is not of a port.
+    fn end_turn(&mut self) {
+        let Self { shards, loops, now, .. } = self;
+        for switch in shards {
+            for (port, wire) in loops.iter_mut().enumerate() {
+                let port = PortId(port as u16);
+                while switch.has_grants(port) && verbs_transmit_granted(switch, port, *now, wire) > 0 {}
+            }
+            verbs_tick(switch, *now);
+        }
     }
 
     /// Forwards all frames twice, so that every station is known and every decision made.
@@ -171,13 +204,15 @@ impl Bench {
             for port in 0..self.busy {
                 self.loops[port].fill(&mut burst);
                 self.now += burst.len() as u64 * FRAME_NS;
-                self.switch.receive(PortId(port as u16), &mut burst, self.now);
+                let (shard, now) = (self.shard_of(port), self.now);
+                self.shards[shard].receive(PortId(port as u16), &mut burst, now);
             }
             for port in 0..self.loops.len() {
-                self.switch.transmit(PortId(port as u16), BURST, self.now, &mut self.loops[port]);
-                self.loops[port].sent.clear();
+                let (shard, now) = (self.shard_of(port), self.now);
+                self.shards[shard].transmit(PortId(port as u16), BURST, now, &mut self.loops[port]);
             }
-            self.switch.tick(self.now);
+            self.end_turn();
+            self.loops.iter_mut().for_each(|port| port.sent.clear());
             self.read();
         }
     }
@@ -191,14 +226,14 @@ impl Bench {
                 self.loops[port].fill(burst);
                 received += burst.len();
                 self.now += burst.len() as u64 * FRAME_NS;
-                let start = Instant::now();
-                verbs_receive(&mut self.switch, PortId(port as u16), burst, self.now);
+                let (shard, start) = (self.shard_of(port), Instant::now());
+                verbs_receive(&mut self.shards[shard], PortId(port as u16), burst, self.now);
                 sum.receive += ns(start, Instant::now());
             }
             for port in 0..self.busy {
+                let (shard, start) = (self.shard_of(port), Instant::now());
                 let wire = &mut self.loops[port];
-                let start = Instant::now();
-                verbs_transmit(&mut self.switch, PortId(port as u16), self.now, wire);
+                verbs_transmit(&mut self.shards[shard], PortId(port as u16), self.now, wire);
                 let end = Instant::now();
                 if let Some(taken) = wire.taken_at.take() {
                     sum.schedule += ns(start, taken);
@@ -209,14 +244,18 @@ impl Bench {
             let start = Instant::now();
             for port in self.busy..self.loops.len() {
                 // As much as may have been flooded from all others.
+                let (shard, wire) = (self.shard_of(port), &mut self.loops[port]);
                 for _ in 0..self.busy {
-                    verbs_transmit(&mut self.switch, PortId(port as u16), self.now, &mut self.loops[port]);
+                    verbs_transmit(&mut self.shards[shard], PortId(port as u16), self.now, wire);
                 }
             }
-            verbs_tick(&mut self.switch, self.now);
+            self.end_turn();
             sum.tick += ns(start, Instant::now());
-            // What was flooded to them: a driver would have taken it.
-            self.loops[self.busy..].iter_mut().for_each(|port| port.sent.clear());
+            // What was flooded to them, or granted to others: a driver would have taken it.
+            self.loops.iter_mut().for_each(|port| {
+                port.sent.clear();
+                port.taken_at = None;
+            });
             self.read();
         }
         let n = received.max(1) as f64;
