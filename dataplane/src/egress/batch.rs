@@ -347,6 +347,12 @@ impl<F: Frame> FrameBatch<F> {
         Some(buffer)
     }
 
+    /// Puts the frames of an open batch back into the buffer that they came in.
+    pub fn close(&mut self, mut buffer: BatchBuffer<F>) {
+        self.frames.move_to(&mut buffer);
+        (self.in_buffer, self.buffer) = (buffer.len() as u8, Some(buffer));
+    }
+
     /// Takes the whole buffer, as it is.
     #[inline(always)]
     pub fn take_buffer(&mut self) -> Option<BatchBuffer<F>> {

@@ -334,6 +334,12 @@ impl<F: Frame> Queues<F> {
         self.batches.get_mut(list.head as usize).and_then(|batch| batch.discard(len)).unwrap_or(0)
     }
 
+    /// The first batch of a list.
+    #[inline(always)]
+    pub fn first_mut(&mut self, list: &BatchList) -> Option<&mut FrameBatch<F>> {
+        self.batches.get_mut(list.head as usize)
+    }
+
     /// The first batch of a list if all of it is `len` long: what [`Queues::discard_first`] drops.
     pub fn first_alike(&self, list: &BatchList, len: u16) -> Option<&FrameBatch<F>> {
         self.batches.get(list.head as usize).filter(|batch| batch.is_of(len))
@@ -427,22 +433,19 @@ impl<F: Frame> Queues<F> {
         Ok(self.append(input, out, queue, &list, totals))
     }
 
-    /// Appends frames of another lcore to a queue that has been held for so long. Returns `true` if the queue was empty
-    /// before.
+    /// A list of one batch with frames of another lcore, for a queue that has been held for so long. They stay in their buffer.
     ///
     /// # Errors
     /// The request, when no batch is free.
     #[inline(always)]
-    pub fn push_request(
+    pub fn list_request(
         &mut self,
         request: EnqueueRequest<F>,
         held_ns: Nanos,
-    ) -> Result<bool, EnqueueRequest<F>> {
-        let (out, header, totals) = (request.out, request.header, request.totals);
+    ) -> Result<BatchList, EnqueueRequest<F>> {
         let Some(ix) = self.take_free() else { return Err(request) };
         self.batches[ix as usize].receive(request, held_ns);
-        let list = BatchList { head: ix, tail: ix };
-        Ok(self.append(PortId(header.in_port), out, usize::from(header.queue), &list, totals))
+        Ok(BatchList { head: ix, tail: ix })
     }
 
     /// The batch from which a queue sends next, and how the queue stands.
@@ -780,8 +783,10 @@ mod tests {
             let mut packed = FrameBatch::new(&meta(1, 2, 60).header(), 0);
             const OTHER: usize = 99;
             packed.add(Numbered::new(OTHER, 60), 60).unwrap();
+            let totals = packed.totals();
             let request = packed.ship(out, BatchHeader::HERE, BatchBuffer::default());
-            assert!(matches!(q.push_request(request, 0), Ok(false)));
+            let list = q.list_request(request, 0).unwrap();
+            assert!(!q.append(PortId(1), out, 2, &list, totals));
             let (frames, depth) = (ALL as u32 + 2, 60 * ALL as u64 + 160);
             assert_eq!((q.held(), q.frames(out, 2), q.bytes(out, 2)), (frames, frames, depth));
             assert_eq!((q.bytes_from(PortId(0), out, 2), q.bytes_from(PortId(1), out, 2)), (depth - 60, 60));

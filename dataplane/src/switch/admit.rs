@@ -10,7 +10,7 @@ use crate::drops::DropReason;
 use crate::egress::{BatchHeader, BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
-use crate::types::{Nanos, PRIORITIES, PortId};
+use crate::types::{PRIORITIES, PortId};
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one; or loses them.
@@ -46,6 +46,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
+    /// Frames of this header that are charged to their group, copy by copy or by another lcore, come to one of our queues.
+    #[inline(always)]
+    pub(super) fn accept_list(
+        &mut self,
+        out: PortId,
+        header: &BatchHeader,
+        list: BatchList,
+        totals: BatchTotals,
+    ) {
+        let (charged, queue) = (Charged::Queue(out), usize::from(header.queue));
+        if self.admit_all(charged, header.pg, queue, totals) {
+            self.append(PortId(header.in_port), out, queue, &list, totals);
+        } else {
+            self.admit_closely(charged, header, out, list, totals);
+        }
+    }
+
     /// Frames that are charged join their queue.
     #[inline(always)]
     fn append(&mut self, port: PortId, out: PortId, queue: usize, list: &BatchList, totals: BatchTotals) {
@@ -67,7 +84,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     ) {
         let mut list = list;
         match self.admit_by_chance(charged, header, &mut list, totals) {
-            None => self.admit_one_by_one(charged, out, list),
+            None => {
+                self.open_buffer(&list);
+                self.admit_one_by_one(charged, out, list);
+            }
             Some(left) if left.frames > 0 => {
                 self.append(PortId(header.in_port), out, header.queue.into(), &list, left);
             }
@@ -83,13 +103,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 Ok(()) if matches!(charged, Charged::Remote(_)) => {
                     self.hand_off_with(out, frame, &meta, &mut leaving)
                 }
-                Ok(()) => self.enqueue(out, frame, meta, meta.rx_ns),
+                Ok(()) => self.enqueue(out, frame, meta),
                 Err(reason) => {
                     let header = meta.header();
-                    self.refuse(out, frame, &header, reason);
+                    self.turn_away(charged, out, frame, &meta, reason);
                     // A refusal changes nothing: the same frame behind it would be refused, too, unless that is left to chance.
                     if self.tap.is_none() && reason != DropReason::EgressWred {
-                        self.refuse_alike(out, &list, meta.len, &header, reason);
+                        self.turn_away_alike(charged, out, (&list, meta.len), &header, reason);
                     }
                 }
             }
@@ -107,33 +127,39 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame with one destination and queues it, or hands it over. None waits that it could overtake.
     #[inline(never)]
     pub(super) fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
-        let (mut meta, charged) = (meta, self.charged_for(out));
+        let queue_ix = out.index() * PRIORITIES + usize::from(meta.queue);
+        let meta = Meta { held_ns: self.held_ns(queue_ix, meta.rx_ns), ..meta };
+        self.admit_one(self.charged_for(out), out, frame, meta);
+    }
+
+    /// A frame that is charged to its group, copy by copy or by another lcore, comes to one of our queues.
+    pub(super) fn accept_one(&mut self, out: PortId, frame: F, meta: Meta) {
+        self.admit_one(Charged::Queue(out), out, frame, meta);
+    }
+
+    #[inline(always)]
+    fn admit_one(&mut self, charged: Charged, out: PortId, frame: F, meta: Meta) {
+        let mut meta = meta;
         let charge = self.admission.charge(u32::from(meta.len));
         match self.admit(charged, &frame, &mut meta, charge) {
             Ok(()) if matches!(charged, Charged::Remote(_)) => self.hand_off_one(out, frame, &meta),
-            Ok(()) => self.enqueue(out, frame, meta, meta.rx_ns),
-            Err(reason) => self.refuse(out, frame, &meta.header(), reason),
+            Ok(()) => self.enqueue(out, frame, meta),
+            Err(reason) => self.turn_away(charged, out, frame, &meta, reason),
         }
     }
 
-    /// A frame that is charged to its group, copy by copy or by another lcore, comes to one of our queues at `now`.
-    pub(super) fn accept_one(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
-        let mut meta = meta;
-        let charge = self.admission.charge(u32::from(meta.len));
-        match self.admit(Charged::Queue(out), &frame, &mut meta, charge) {
-            Ok(()) => self.enqueue(out, frame, meta, now),
-            Err(reason) => {
-                self.release_group(&meta);
-                self.refuse(out, frame, &meta.header(), reason);
-            }
-        }
-    }
-
-    /// A frame that is charged joins its queue at `now`.
+    /// A frame that may not pass is lost, and what it was charged before is given back.
     #[inline(always)]
-    fn enqueue(&mut self, out: PortId, frame: F, meta: Meta, now: Nanos) {
-        let queue_ix = out.index() * PRIORITIES + usize::from(meta.queue);
-        let meta = Meta { held_ns: self.held_ns(queue_ix, now), ..meta };
+    fn turn_away(&mut self, charged: Charged, out: PortId, frame: F, meta: &Meta, reason: DropReason) {
+        if !charged.group() {
+            self.release_group(meta);
+        }
+        self.refuse(out, frame, &meta.header(), reason);
+    }
+
+    /// A frame that is charged joins its queue.
+    #[inline(always)]
+    fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
         let mut frame = frame;
         if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);

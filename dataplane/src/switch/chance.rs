@@ -1,13 +1,14 @@
 //! What is left to chance where a frame joins a queue of ours, by the depth that the frame finds: early drop from a lossy queue
 //! (WRED), marking on arrival (DEV-28's other option). Frames draw the same random numbers whether they come alone or with others.
 
+use super::channels::Note;
 use super::gate::Charged;
 use super::{OwnPort, Switch};
 use crate::drops::DropReason;
 use crate::ecn::{self, MarkAt, Wred};
-use crate::egress::{BatchHeader, BatchList, BatchTotals, Meta};
+use crate::egress::{BATCH_MAX, BatchHeader, BatchList, BatchTotals, FrameBatch, Meta};
 use crate::frame::Frame;
-use crate::mmu::{Admission, PgIx, QueueIx};
+use crate::mmu::Admission;
 use crate::parse::EcnCode;
 use crate::rng::Rng;
 use crate::types::{BURST, PRIORITIES, PortId};
@@ -138,7 +139,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         list: &mut BatchList,
         totals: BatchTotals,
     ) -> Option<BatchTotals> {
-        let (Charged::Both(out), None) = (charged, &self.tap) else { return None };
+        let (Some(out), None) = (charged.queue(), &self.tap) else { return None };
+        if header.copies != Meta::SINGLE {
+            // Each has its own count.
+            return None;
+        }
         let queue = usize::from(header.queue) % PRIORITIES;
         let mut chance = self.chance_alone(out, queue)?;
         if chance.draws() == 0 || totals.frames as usize > BURST {
@@ -177,14 +182,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             dropped.insert_from(seen as usize);
             lost = totals.frames - left.frames;
         }
-        let group = PgIx(u32::from(header.pg));
-        if left.frames > 0 && !self.admission.admit_together(group, QueueIx::of(out, queue), left.charge) {
+        if left.frames > 0 && !self.charge_all(charged, header.pg, queue, left) {
             return None;
         }
         self.rng = rng;
-        self.count_charged(header.pg, left.frames);
         if lost > 0 || marks {
             self.drop_and_mark(out, header, list, (&dropped, &marked), (lost, left.frames == 0));
+        }
+        if lost > 0 && !charged.group() {
+            self.release_from_group(header, totals.without(left));
         }
         Some(left)
     }
@@ -213,18 +219,26 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             });
         }
         let Self { ports, queues, admission, .. } = self;
+        let buffer = queues.first_mut(list).and_then(FrameBatch::open);
         if all {
-            return queues.discard(list);
+            queues.discard(list);
+        } else {
+            let (port, mut frames) = (&mut ports[out.index()], 0..);
+            queues.edit(list, |frame, header| {
+                let at = frames.next().unwrap_or(BURST);
+                if marked.contains(at) {
+                    port.mark(frame, &header.meta_of(frame, 0));
+                }
+                !dropped.contains(at)
+            });
+            queues.seal(list, |len| admission.charge(len));
         }
-        let (port, mut frames) = (&mut ports[out.index()], 0..);
-        queues.edit(list, |frame, header| {
-            let at = frames.next().unwrap_or(BURST);
-            if marked.contains(at) {
-                port.mark(frame, &header.meta_of(frame, 0));
-            }
-            !dropped.contains(at)
-        });
-        queues.seal(list, |len| admission.charge(len));
+        let Some(buffer) = buffer else { return };
+        match queues.first_mut(list) {
+            // There are buffers for what waits in batches that are half full.
+            Some(batch) if 2 * batch.len() >= BATCH_MAX => batch.close(buffer),
+            _ => self.return_path().note(PortId(header.in_port), Note::Empty(buffer)),
+        }
     }
 
     /// A frame is dropped early, rather than joins its queue.

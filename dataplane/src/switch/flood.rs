@@ -282,23 +282,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let Self { queues, admission, .. } = self;
         let totals = queues.seal(&list, |len| admission.charge(len));
-        let (input, queue) = (PortId(header.in_port), usize::from(header.queue));
-        if !self.ports.is_own(out) {
+        if self.ports.is_own(out) {
+            self.accept_list(out, header, list, totals);
+        } else {
             self.hand_off_list(out, list);
-        } else if !self.admit_all(Charged::Queue(out), header.pg, queue, totals) {
-            let mut list = list;
-            while let Some((frame, meta)) = self.unlist(&mut list) {
-                self.accept_one(out, frame, meta, meta.rx_ns);
-            }
-        } else if self.queues.append(input, out, queue, &list, totals) {
-            self.ports[out.index()].scheduler.wake(queue);
         }
     }
 
     /// A copy that has no others behind it: it joins those before it in the queue.
     fn copy_alone(&mut self, out: PortId, frame: F, meta: Meta) {
         if self.ports.is_own(out) {
-            self.accept_one(out, frame, meta, meta.rx_ns);
+            self.accept_one(out, frame, meta);
         } else {
             self.hand_off_one(out, frame, &meta);
         }

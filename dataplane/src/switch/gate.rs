@@ -26,14 +26,14 @@ pub(super) enum Charged {
 }
 
 impl Charged {
-    fn queue(self) -> Option<PortId> {
+    pub fn queue(self) -> Option<PortId> {
         match self {
             Self::Both(out) | Self::Queue(out) => Some(out),
             Self::Remote(_) | Self::Group => None,
         }
     }
 
-    fn group(self) -> bool {
+    pub fn group(self) -> bool {
         !matches!(self, Self::Queue(_))
     }
 }
@@ -49,26 +49,36 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// `false`: nothing is charged, ask for each.
     #[inline(always)]
     pub(super) fn admit_all(&mut self, charged: Charged, pg: u16, queue: usize, totals: BatchTotals) -> bool {
-        let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
         let draws = match charged.queue() {
             Some(out) if !self.is_fast_path(out, queue as u8) => self.draws_in_vain(out, queue, totals),
             Some(_) => Some(0),
             None => (!self.draining).then_some(0),
         };
         let Some(draws) = draws else { return false };
+        let admitted = self.charge_all(charged, pg, queue, totals);
+        if admitted {
+            self.rng.skip(draws);
+        }
+        admitted
+    }
+
+    /// Charges frames together that have a batch of their queues already. `false`: limits are near, nothing is charged.
+    #[inline(always)]
+    pub(super) fn charge_all(
+        &mut self,
+        charged: Charged,
+        pg: u16,
+        queue: usize,
+        totals: BatchTotals,
+    ) -> bool {
+        let (group, charge) = (PgIx(u32::from(pg)), totals.charge);
         let admitted = match charged {
             Charged::Both(out) => self.admission.admit_together(group, QueueIx::of(out, queue), charge),
             Charged::Remote(_) | Charged::Group => self.admission.admit_ingress_together(group, charge),
-            Charged::Queue(out) => {
-                let room = self.queues.has_room();
-                room && self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok()
-            }
+            Charged::Queue(out) => self.admission.admit_egress(QueueIx::of(out, queue), charge).is_ok(),
         };
         if admitted && charged.group() {
             self.count_charged(pg, totals.frames);
-        }
-        if admitted {
-            self.rng.skip(draws);
         }
         admitted
     }

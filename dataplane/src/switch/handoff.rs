@@ -1,7 +1,6 @@
 //! Frames whose egress port is another lcore's, on both sides of the rings ([`super::channels`]).
 
 use super::channels::{Note, Peer, TxCompletion, TxGrant, TxOutcome};
-use super::gate::Charged;
 use super::lost::count_lost;
 use super::ports::Ports;
 use super::stage::Staged;
@@ -199,35 +198,42 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames another lcore has charged to their group arrive for one of our queues.
     fn accept(&mut self, request: EnqueueRequest<F>, now: Nanos) {
-        let mut request = request;
-        let (out, header, charge) = (request.out, request.header, request.totals.charge);
+        let EnqueueRequest { out, header, totals, .. } = request;
         if header.home == BatchHeader::HERE {
             // What the other lcore's cache holds of them takes its time to arrive: it is sent in the next turn only.
             request.frames.frames().iter().for_each(F::fetch);
         }
-        let queue = usize::from(header.queue);
-        let held_ns = self.held_ns(out.index() * PRIORITIES + queue, now);
-        if self.admit_all(Charged::Queue(out), header.pg, queue, request.totals) {
-            match self.queues.push_request(request, held_ns) {
-                Ok(false) => return,
-                Ok(true) => return self.ports[out.index()].scheduler.wake(queue),
-                Err(back) => {
-                    self.admission.release_egress(QueueIx::of(out, queue), charge);
-                    request = back;
-                }
-            }
+        let held_ns = self.held_ns(out.index() * PRIORITIES + usize::from(header.queue), now);
+        match self.queues.list_request(request, held_ns) {
+            Ok(list) => self.accept_list(out, &header, list, totals),
+            Err(request) => self.accept_without_batch(request, held_ns),
         }
+    }
+
+    /// No batch is free: the frames that the gate lets pass are lost for that.
+    #[cold]
+    fn accept_without_batch(&mut self, request: EnqueueRequest<F>, held_ns: Nanos) {
+        let EnqueueRequest { out, header, frames: from, .. } = request;
         let mut frames = ArrayVec::<F, BATCH_MAX>::new();
-        if let Some(buffer) = request.frames.unload(&mut frames) {
+        if let Some(buffer) = from.unload(&mut frames) {
             self.return_path().note(PortId(header.in_port), Note::Empty(buffer));
         }
         for (number, frame) in frames.into_iter().enumerate() {
             let meta = header.behind(number as u32).meta_of(&frame, held_ns);
-            self.accept_one(out, frame, meta, now);
+            self.accept_one(out, frame, meta);
         }
     }
 
-    fn return_path(&mut self) -> ReturnPath<'_, F> {
+    /// Takes frames that have come together from another lcore out of their buffer, which goes back there.
+    #[inline(always)]
+    pub(super) fn open_buffer(&mut self, list: &BatchList) {
+        let Self { queues, peers, owner, .. } = self;
+        if let Some(batch) = queues.first_mut(list) {
+            ReturnPath { peers, owner }.open(batch);
+        }
+    }
+
+    pub(super) fn return_path(&mut self) -> ReturnPath<'_, F> {
         ReturnPath { peers: &mut self.peers, owner: &self.owner }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::flow_cache::{Destination, ForwardingDecision};
+use super::gate::Charged;
 use super::ports::Ports;
 use super::receive::header_of;
 use crate::drops::{DropReason, LosslessLoss, Side};
@@ -64,24 +65,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.drop_frame(at, reason, frame, header);
     }
 
-    /// [`Switch::refuse`] for the frames of the first batch of a list, if all of them are `len` long.
+    /// The frames of the first batch of a list follow one of this header that was turned away, if all of them are `len` long, as it was.
     #[cold]
-    pub(super) fn refuse_alike(
+    pub(super) fn turn_away_alike(
         &mut self,
+        charged: Charged,
         out: PortId,
-        list: &BatchList,
-        len: u16,
+        (list, len): (&BatchList, u16),
         header: &BatchHeader,
         reason: DropReason,
     ) {
-        let frames = self.queues.first_alike(list, len).map_or(0, FrameBatch::len) as u32;
-        if frames == 0 {
-            return;
-        }
-        self.count_refused(out, header, reason, frames, |queues, nth| {
+        let alike = self.queues.first_alike(list, len);
+        let Some(totals) = alike.map(FrameBatch::totals).filter(|totals| totals.frames > 0) else { return };
+        self.count_refused(out, header, reason, totals.frames, |queues, nth| {
             queues.first_alike(list, len)?.any(nth as usize)
         });
         self.queues.discard_first(list, len);
+        if !charged.group() {
+            self.release_from_group(&header.behind(1), totals);
+        }
     }
 
     /// Counts frames of a list that may not join their queue at `out` and are about to be dropped: `frame` finds each of them by its
