@@ -6,7 +6,7 @@ CARGO ?= cargo
 FOR   ?= 20s
 export PREFIX DESTDIR
 
-.PHONY: help setup setup-demo setup-test demo build install deb test model miri test-python test-api test-torch test-nic interop fresh fresh-install fresh-container bench bench-sim bench-management figures docs deny lint clean
+.PHONY: help setup setup-demo setup-test demo build install deb test model miri test-python test-api test-torch test-nic test-dpdk interop fresh fresh-install fresh-container bench bench-sim bench-management figures docs deny lint clean
 
 help:
 	@echo 'make demo    build weir and let it switch between virtual hosts for $(FOR); ends with a verdict'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test-torch   the torch.distributed back end of contrib/inc beside gloo (python3-torch)'
 	@echo 'make test-api   a generated client and schemathesis against the management API, with packages from PyPI in target/api'
 	@echo 'make test-nic   weir on the drivers of NICs that QEMU emulates (root, docs/testing.md)'
+	@echo 'make test-dpdk  weir on DPDK 23.11 and 24.11, of other distributions (root, docs/testing.md)'
 	@echo 'make fresh   both of them on a bare Debian 12, made for that: as root and not, with and without llvm-14-dev'
 	@echo 'make install  program, manual pages, completions, unit, configurations under PREFIX (/usr/local), with DESTDIR in front'
 	@echo 'make deb     the same as a Debian package, target/deb/weir_*.deb (docs/install.md)'
@@ -87,6 +88,11 @@ test-nic: setup-demo
 	@scripts/need nic
 	$(CARGO) build --locked -p weir
 	weir/tests/nic/run $(NICS)
+
+# Bare roots of other distributions: root, mmdebstrap, and a quarter of an hour for each. SUITES="noble": not both.
+test-dpdk:
+	@scripts/need fresh
+	scripts/test-dpdk $(SUITES)
 
 # Guests with stock soft-RoCE sum through the switch: root, Debian 12, and 20 minutes the first time.
 interop: setup-demo
