@@ -27,12 +27,14 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a file whose packets come from this port.
+    /// Starts a file whose packets come from this port. `comment`: what is to be said of them all.
     ///
     /// # Errors
     /// Writing fails.
-    pub fn new(out: W, port: &str, snaplen: u32) -> io::Result<Self> {
-        Self::of_ports(out, &[port], snaplen)
+    pub fn new(out: W, port: &str, snaplen: u32, comment: Option<&str>) -> io::Result<Self> {
+        let mut writer = Self::section(out)?;
+        writer.interface(port, snaplen, comment)?;
+        Ok(writer)
     }
 
     /// Starts a file whose packets come from these ports: interfaces 0 and up.
@@ -40,6 +42,12 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing fails.
     pub fn of_ports(out: W, ports: &[&str], snaplen: u32) -> io::Result<Self> {
+        let mut writer = Self::section(out)?;
+        ports.iter().try_for_each(|port| writer.interface(port, snaplen, None))?;
+        Ok(writer)
+    }
+
+    fn section(out: W) -> io::Result<Self> {
         let mut writer = Self { out };
         let weir = concat!("weir ", env!("CARGO_PKG_VERSION"));
         writer.block(SectionHeaderBlock {
@@ -47,19 +55,15 @@ impl<W: Write> Writer<W> {
             options: vec![SectionHeaderOption::UserApplication(weir.into())],
             ..SectionHeaderBlock::default()
         })?;
-        for &port in ports {
-            writer.block(InterfaceDescriptionBlock {
-                linktype: DataLink::ETHERNET,
-                snaplen,
-                options: vec![
-                    InterfaceDescriptionOption::Comment(TIMES.into()),
-                    InterfaceDescriptionOption::IfName(port.into()),
-                    // Times count nanoseconds.
-                    InterfaceDescriptionOption::IfTsResol(9),
-                ],
-            })?;
-        }
         Ok(writer)
+    }
+
+    fn interface(&mut self, port: &str, snaplen: u32, comment: Option<&str>) -> io::Result<()> {
+        use InterfaceDescriptionOption::{Comment, IfName, IfTsResol};
+        // Times count nanoseconds.
+        let mut options = vec![Comment(TIMES.into()), IfName(port.into()), IfTsResol(9)];
+        options.extend(comment.map(|comment| Comment(comment.into())));
+        self.block(InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen, options })
     }
 
     /// Goes on with a file that was begun.
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn blocks_are_whole_and_say_what_was_put_in() {
         let mut file = Vec::new();
-        let mut writer = Writer::new(&mut file, "p0", 128).unwrap();
+        let mut writer = Writer::new(&mut file, "p0", 128, Some("of one sender")).unwrap();
         writer.packet(0x0102_0304_0506_0708, &[0xaa; 61], 1500, "lost at p0").unwrap();
         writer.packet(1, &[], 60, "").unwrap();
         writer.end(2, 1).unwrap();
@@ -179,11 +183,12 @@ mod tests {
         assert_eq!(&packet[88..98], b"lost at p0");
         assert!(blocks[1].1.windows(2).any(|w| w == b"p0"));
         assert!(String::from_utf8_lossy(&blocks[1].1).contains("the time of the burst"));
+        assert!(String::from_utf8_lossy(&blocks[1].1).contains("of one sender"));
     }
     #[test]
     fn a_comment_is_as_long_as_its_length_can_say() {
         let mut file = Vec::new();
-        let mut writer = Writer::new(&mut file, "p0", 128).unwrap();
+        let mut writer = Writer::new(&mut file, "p0", 128, Some("of one sender")).unwrap();
         writer.packet(0, &[], 60, &("x".to_owned() + &"\u{e4}".repeat(40_000))).unwrap();
         let packet = &blocks(&file)[2].1;
         let length = u16::from_le_bytes(packet[22..24].try_into().unwrap());

@@ -48,6 +48,8 @@ use std::process::ExitCode;
 const FAILED: u8 = 1;
 /// It could not start.
 const REFUSED: u8 = 2;
+/// It ran, and could check nothing.
+const UNDECIDED: u8 = 3;
 
 /// What a command came to.
 enum Outcome {
@@ -55,6 +57,8 @@ enum Outcome {
     Good,
     /// It ran, and what it checks did not hold.
     Bad,
+    /// It ran, and nothing of what it checks could be judged.
+    Undecided,
 }
 
 fn main() -> ExitCode {
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
     match (outcome, said) {
         (Ok(Outcome::Good), Ok(())) => ExitCode::SUCCESS,
         (Ok(Outcome::Bad), Ok(())) => ExitCode::from(FAILED),
+        (Ok(Outcome::Undecided), Ok(())) => ExitCode::from(UNDECIDED),
         (Ok(_), Err(error)) => unwritten(&error),
         (Err(_), _) => ExitCode::from(REFUSED),
     }

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use weir_dataplane::switch::Filter;
 use weir_dataplane::types::Mac;
-use weir_mgmt::admin::comment::{ON_ITS_WAY, comment};
+use weir_mgmt::admin::comment::{ON_ITS_WAY, comment, only};
 use weir_mgmt::admin::watch::{Watch, lines, unhex};
 use weir_mgmt::api;
 use weir_mgmt::api::documents::{self, WatchLine};
@@ -237,7 +237,7 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
             (Box::new(file), Some(part))
         }
     };
-    let end = match write_events(events, out, part, args) {
+    let end = match write_events(events, out, part, args, only(&watch).as_deref()) {
         // Whoever read has seen enough.
         Err(error) if to_stdout && is_broken_pipe(&error) => return Ok(Outcome::Good),
         end => end?,
@@ -252,15 +252,17 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Writes what comes until the last event, which is returned. `part`: the file that it is written to.
+/// Writes what comes until the last event, which is returned. `part`: the file that it is written to; `only`: which frames of the port, if
+/// not all.
 fn write_events(
     events: impl Iterator<Item = Result<WatchLine, ClientError>>,
     out: impl Write,
     part: Option<Part>,
     args: &CaptureArgs,
+    only: Option<&str>,
 ) -> Result<WatchLine> {
     let failed = |error| cannot("write", &args.file)(error);
-    let mut capture = Capture::new(out, &args.port, args.snaplen).map_err(failed)?;
+    let mut capture = Capture::new(out, &args.port, args.snaplen, only).map_err(failed)?;
     // With its head in it a file is a capture, and takes the place of one that is there.
     part.map_or(Ok(()), Part::take_place).map_err(failed)?;
     for event in events {
@@ -288,9 +290,9 @@ pub struct Capture<W: Write> {
 }
 
 impl<W: Write> Capture<W> {
-    /// Starts the file.
-    pub fn new(out: W, port: &str, snaplen: u32) -> io::Result<Self> {
-        Ok(Self { file: Writer::new(out, port, snaplen)?, offset: 0, open: BTreeMap::new() })
+    /// Starts the file. `only`: which frames of the port will be in it, if not all.
+    pub fn new(out: W, port: &str, snaplen: u32, only: Option<&str>) -> io::Result<Self> {
+        Ok(Self { file: Writer::new(out, port, snaplen, only)?, offset: 0, open: BTreeMap::new() })
     }
 
     /// An event of a frame, in the order in which they happened.
@@ -343,7 +345,7 @@ mod tests {
     #[test]
     fn a_packet_is_written_when_its_story_is_complete() {
         let mut file = Vec::new();
-        let mut capture = Capture::new(&mut file, "p0", 64).unwrap();
+        let mut capture = Capture::new(&mut file, "p0", 64, None).unwrap();
         let line = |event: serde_json::Value| serde_json::from_value::<WatchLine>(event).unwrap();
         capture.note(line(json!({ "event": "armed", "unix_ns": "5000", "at_ns": 1000 }))).unwrap();
         let arrived = |n: u64, copies: u64| {

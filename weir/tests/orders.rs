@@ -260,6 +260,14 @@ fn replayed(lab: &Lab) {
         same.status.success() && said.contains("100 frames that came to p1") && said.contains("PASS"),
         "{said}"
     );
+    let some = lab.path("filtered.pcapng");
+    lab.good(&["capture", "--port", "p1", "-w", text(&some), "--dscp", "26", "--count", "20"]);
+    assert!(String::from_utf8_lossy(&std::fs::read(&some).unwrap()).contains("only frames of: dscp 26"));
+    let filtered = replay(&some);
+    let said = &filtered.stdout;
+    let lacking = said.lines().find(|line| line.contains("the capture lacks frames"));
+    assert!(lacking.is_some_and(|line| line.ends_with("verdict of 20")), "{said}");
+    assert!(filtered.status.success() && said.contains("PASS: as captured: class of 20"), "{said}");
     let mut bytes = std::fs::read(&file).unwrap();
     let (was, is) = (b"frame 40; arrived p1; tc 3 pg 3 queue 3", b"frame 40; arrived p1; tc 3 pg 3 queue 6");
     let at = bytes.windows(was.len()).position(|w| w == was).unwrap();

@@ -1,10 +1,29 @@
-//! The comment beside a captured frame: what happened to it, in one line, written and read.
+//! The comments of a capture, written and read: beside a frame what happened to it, in one line; beside all of them which they are.
 
-use super::watch::departure;
+use super::watch::{Watch, departure};
 use crate::api::documents::{FrameClass, WatchLine, WatchedArrival};
 
 /// Ends the comment of a frame that has not left yet.
 pub const ON_ITS_WAY: &str = "; still on its way when the capture ended";
+
+/// Begins the comment of a capture that lacks frames of its port.
+const ONLY: &str = "only frames of: ";
+
+/// Which frames of the port an order captures, if not all of them.
+pub fn only(watch: &Watch) -> Option<String> {
+    let order = watch.json();
+    let filter = order["filter"].as_object().into_iter().flatten();
+    let mut words: Vec<String> =
+        filter.map(|(field, value)| format!("{field} {value}").replace('"', "")).collect();
+    words.extend(watch.marked.then(|| "marked".to_owned()));
+    words.extend(watch.drops.then(|| "lost".to_owned()));
+    (!words.is_empty()).then(|| ONLY.to_owned() + &words.join(", "))
+}
+
+/// Whether the comment of a capture says that it lacks frames of its port.
+pub fn is_only(comment: &str) -> bool {
+    comment.starts_with(ONLY)
+}
 
 /// What happened to a frame, in one line, from its events in order.
 pub fn comment(events: &[WatchLine]) -> String {
@@ -138,6 +157,18 @@ mod tests {
                 "group": { "used_bytes": [0, 0], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] } });
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         line(&event)
+    }
+
+    #[test]
+    fn a_capture_says_which_frames_it_lacks() {
+        let of = |order: Value| only(&Watch::from_json(order.to_string().as_bytes()).unwrap());
+        assert_eq!(of(json!({ "port": "p0" })), None);
+        let some =
+            of(json!({ "port": "p0", "filter": { "dst": "02:00:00:00:00:01", "dscp": 26 }, "marked": true }))
+                .unwrap();
+        assert_eq!(some, "only frames of: dscp 26, dst 02:00:00:00:00:01, marked");
+        assert!(is_only(&some) && !is_only("all frames"));
+        assert!(of(json!({ "port": "p0", "drops": true })).is_some_and(|text| is_only(&text)));
     }
 
     #[test]

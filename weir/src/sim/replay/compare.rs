@@ -1,7 +1,7 @@
 //! Where the replay of a capture differs from what was written beside its frames.
 
-use std::collections::BTreeMap;
-use weir_config::{Config, MarkPoint};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_config::{Config, MarkPoint, WredConfig};
 use weir_mgmt::admin::comment::{Departure, FrameHistory};
 
 /// The word of a frame that was not followed beyond its arrival, or went no further.
@@ -22,9 +22,46 @@ pub struct Difference {
     pub replayed: String,
 }
 
+/// What a comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing that could be judged differs.
+    Pass,
+    /// Something differs.
+    Fail,
+    /// Nothing could be judged.
+    Undecided,
+}
+
+impl Verdict {
+    /// As it is printed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Undecided => "UNDECIDED",
+        }
+    }
+}
+
+/// How often something was compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// So often.
+    pub judged: u64,
+    /// So often not: it hangs on frames that the capture lacks.
+    pub lacking: u64,
+}
+
 /// What came of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
+    /// The capture says that it lacks frames.
+    lacks: bool,
+    /// Frames that the replay sends elsewhere.
+    elsewhere: BTreeSet<u64>,
+    /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
+    pub compared: BTreeMap<&'static str, Compared>,
     /// In the order of the frames.
     pub differences: Vec<Difference>,
     /// Marks that differ between Kmin and Kmax, where a draw decides.
@@ -35,9 +72,15 @@ pub struct Comparison {
     pub other_depths: u64,
 }
 
-/// Compares the frames of one port. Both in the order in which their stories ended.
-pub fn compare(config: &Config, captured: &[FrameHistory], replayed: &[FrameHistory]) -> Comparison {
-    let mut found = Comparison::default();
+/// Compares the frames of one port. Both in the order in which their stories ended. `lacks`: frames that came to the port are not among
+/// them; what hangs on how full the switch was is then compared only where that is known.
+pub fn compare(
+    config: &Config,
+    captured: &[FrameHistory],
+    replayed: &[FrameHistory],
+    lacks: bool,
+) -> Comparison {
+    let mut found = Comparison { lacks, ..Comparison::default() };
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
     for was in captured {
@@ -52,6 +95,24 @@ pub fn compare(config: &Config, captured: &[FrameHistory], replayed: &[FrameHist
 }
 
 impl Comparison {
+    /// A frame has its class without a switch: one that was compared no further says nothing.
+    pub fn verdict(&self) -> Verdict {
+        let judged = |what: &str| self.compared.get(what).is_some_and(|compared| compared.judged > 0);
+        match self.differences.is_empty() {
+            false => Verdict::Fail,
+            true if ["verdict", "departure", "mark", "order"].into_iter().any(judged) => Verdict::Pass,
+            true => Verdict::Undecided,
+        }
+    }
+
+    fn judge(&mut self, what: &'static str) {
+        self.compared.entry(what).or_default().judged += 1;
+    }
+
+    fn lack(&mut self, what: &'static str) {
+        self.compared.entry(what).or_default().lacking += 1;
+    }
+
     fn differ(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
         self.differences.push(Difference { frame, what, captured, replayed });
     }
@@ -59,6 +120,7 @@ impl Comparison {
     fn frame(&mut self, config: &Config, was: &FrameHistory, is: &FrameHistory) {
         let number = was.number;
         self.other_depths += u64::from(was.depth.is_some() && is.depth.is_some() && was.depth != is.depth);
+        self.judge("class");
         if was.class != is.class {
             let text = |class: Option<[u8; 3]>| match class {
                 Some([tc, pg, queue]) => format!("tc {tc} pg {pg} queue {queue}"),
@@ -70,11 +132,14 @@ impl Comparison {
             if was.lookup == "unknown" {
                 self.learned_since += 1;
             } else {
+                self.judge("lookup");
                 self.differ(number, "lookup", was.lookup.clone(), is.lookup.clone());
             }
-            // It goes elsewhere: nothing behind it can be compared.
+            // Nothing behind it can be compared.
+            self.elsewhere.insert(number);
             return;
         }
+        self.judge("lookup");
         let arrival = |history: &FrameHistory| {
             let lost = history.losses.iter().find(|(port, _)| port.is_empty());
             lost.map_or(history.verdict.clone(), |(_, reason)| format!("{}: {reason}", history.verdict))
@@ -82,13 +147,30 @@ impl Comparison {
         let (before, after) = (arrival(was), arrival(is));
         let unfollowed =
             [was, is].iter().any(|history| history.verdict == CONSUMED && history.losses.is_empty());
-        if before != after && !unfollowed {
-            let what = if before == XOFF || after == XOFF { "pause" } else { "verdict" };
-            self.differ(number, what, before, after);
+        let refused = |history: &FrameHistory| {
+            history.losses.iter().any(|(port, reason)| port.is_empty() && !hangs_on_others(reason))
+        };
+        if !unfollowed {
+            if self.lacks && !refused(was) && !refused(is) {
+                self.lack("verdict");
+            } else {
+                self.judge("verdict");
+                if before != after {
+                    let what = if before == XOFF || after == XOFF { "pause" } else { "verdict" };
+                    self.differ(number, what, before, after);
+                }
+            }
         }
         if unfollowed || was.on_its_way {
             return;
         }
+        let crowded_out =
+            |history: &FrameHistory| history.losses.iter().any(|(_, reason)| hangs_on_others(reason));
+        if self.lacks && (crowded_out(was) || crowded_out(is)) {
+            self.lack("departure");
+            return;
+        }
+        self.judge("departure");
         let gone = |history: &FrameHistory| {
             let mut places: Vec<_> =
                 history.departures.iter().map(|left| (left.port.clone(), left.queue)).collect();
@@ -103,10 +185,19 @@ impl Comparison {
         }
         for before in &was.departures {
             let after = is.departures.iter().find(|after| after.port == before.port);
-            let Some(after) = after.filter(|after| after.marked != before.marked) else { continue };
-            if is_drawn(config, was, before) || is_drawn(config, is, after) {
+            let Some(after) = after else { continue };
+            let depths = [mark_depth(config, was, before), mark_depth(config, is, after)];
+            let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
+            if self.lacks && depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth) {
+                self.lack("mark");
+                continue;
+            }
+            if before.marked != after.marked && depths.into_iter().flatten().any(is_drawn) {
                 self.drawn += 1;
-            } else {
+                continue;
+            }
+            self.judge("mark");
+            if before.marked != after.marked {
                 let text = |left: &Departure| {
                     format!(
                         "{} at {} with {} bytes behind it",
@@ -120,25 +211,32 @@ impl Comparison {
         }
     }
 
-    /// The order in which frames with one destination left each port.
+    /// The order in which frames with one destination left each port; each queue, where frames are lacking that had their turns.
     fn order(&mut self, captured: &[FrameHistory], replayed: &[FrameHistory]) {
-        let by_port = |histories: &[FrameHistory]| {
-            let mut ports: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-            for history in histories {
+        let (lacks, elsewhere) = (self.lacks, std::mem::take(&mut self.elsewhere));
+        let by_place = |histories: &[FrameHistory]| {
+            let mut places: BTreeMap<(String, Option<u8>), Vec<u64>> = BTreeMap::new();
+            for history in histories.iter().filter(|history| !elsewhere.contains(&history.number)) {
                 if let [left] = &history.departures[..] {
-                    ports.entry(left.port.clone()).or_default().push(history.number);
+                    let place = (left.port.clone(), lacks.then_some(left.queue));
+                    places.entry(place).or_default().push(history.number);
                 }
             }
-            ports
+            places
         };
-        let (was, is) = (by_port(captured), by_port(replayed));
-        for (port, before) in &was {
-            let Some(after) = is.get(port) else { continue };
+        let (was, is) = (by_place(captured), by_place(replayed));
+        for (place, before) in &was {
+            let Some(after) = is.get(place) else { continue };
+            let port = &place.0;
             let common = |these: &[u64], those: &[u64]| {
-                let those: std::collections::BTreeSet<u64> = those.iter().copied().collect();
+                let those: BTreeSet<u64> = those.iter().copied().collect();
                 these.iter().copied().filter(|number| those.contains(number)).collect::<Vec<_>>()
             };
             let (before, after) = (common(before, after), common(after, before));
+            // One alone has no order.
+            if before.len() > 1 {
+                before.iter().for_each(|_| self.judge("order"));
+            }
             let pairs = before.iter().zip(&after);
             if let Some((first, other)) = pairs.clone().find(|(first, other)| first != other) {
                 let places = pairs.filter(|(before, after)| before != after).count();
@@ -150,17 +248,21 @@ impl Comparison {
     }
 }
 
-/// Whether chance decided about the mark of a frame that left so.
-fn is_drawn(config: &Config, history: &FrameHistory, left: &Departure) -> bool {
-    let port = config.ports.iter().find(|port| port.name == left.port);
-    let wred = port.and_then(|port| port.queues.get(usize::from(left.queue))?.wred);
-    wred.is_some_and(|wred| {
-        let depth = match wred.mark {
-            MarkPoint::Dequeue => left.depth,
-            MarkPoint::Enqueue => history.depth.unwrap_or(0),
-        };
-        depth > wred.kmin && depth <= wred.kmax
-    })
+/// What decided about the mark of a frame that left so: the curve, and the depth it was asked for, bytes.
+fn mark_depth(config: &Config, history: &FrameHistory, left: &Departure) -> Option<(WredConfig, u64)> {
+    let port = config.ports.iter().find(|port| port.name == left.port)?;
+    let wred = port.queues.get(usize::from(left.queue))?.wred?;
+    let depth = match wred.mark {
+        MarkPoint::Dequeue => left.depth,
+        MarkPoint::Enqueue => history.depth.unwrap_or(0),
+    };
+    Some((wred, depth))
+}
+
+/// Whether a frame is lost for such a reason because of others: of what they hold, or of how many came.
+fn hangs_on_others(reason: &str) -> bool {
+    let (stage, what) = reason.split_once('.').unwrap_or((reason, ""));
+    matches!(stage, "ingress" | "egress" | "watchdog" | "handoff") && !what.ends_with("_down")
 }
 
 fn history_text(history: &FrameHistory) -> String {

@@ -8,7 +8,7 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption
 use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use std::io::{ErrorKind, Read};
-use weir_mgmt::admin::comment::FrameHistory;
+use weir_mgmt::admin::comment::{FrameHistory, is_only};
 
 /// Bytes of a frame that hold all headers weir reads: Ethernet, two tags, IPv6, UDP, BTH.
 const HEADER_BYTES: usize = 14 + 8 + 40 + 8 + 12;
@@ -34,12 +34,15 @@ pub struct CaptureFile {
     pub frames: Vec<Captured>,
     /// Records that found no room while it was made.
     pub missed: u64,
+    /// It says that it was filtered.
+    pub filtered: bool,
 }
 
 /// An interface: its name, and nanoseconds in a unit of its time stamps as a fraction.
 struct Interface {
     name: Option<String>,
     per_unit: (u64, u64),
+    filtered: bool,
 }
 
 /// What to do about a file that another program has changed.
@@ -61,7 +64,7 @@ impl CaptureFile {
             }
         };
         let mut interfaces: Vec<Interface> = Vec::new();
-        let (mut frames, mut missed, mut ended) = (Vec::new(), 0, false);
+        let (mut frames, mut missed, mut ended, mut filtered) = (Vec::new(), 0, false, false);
         while let Some(block) = reader.next_block() {
             let number = frames.len();
             let cut = |error| {
@@ -70,7 +73,11 @@ impl CaptureFile {
             };
             match block.map_err(cut)? {
                 Block::SectionHeader(_) => interfaces.clear(),
-                Block::InterfaceDescription(block) => interfaces.push(interface(&block.options)),
+                Block::InterfaceDescription(block) => {
+                    let interface = interface(&block.options);
+                    filtered |= interface.filtered;
+                    interfaces.push(interface);
+                }
                 Block::EnhancedPacket(packet) => {
                     let Some(from) = interfaces.get(packet.interface_id as usize) else {
                         let what = format!(
@@ -126,15 +133,23 @@ impl CaptureFile {
             let what = format!("cut short: there are {} frames, and no statistics behind them", frames.len());
             return Err(refuse("", what, "let `weir capture` end by --count or --for"));
         }
-        Ok(Self { frames, missed })
+        Ok(Self { frames, missed, filtered })
+    }
+
+    /// Frames that came to its port are not in it, as it says itself.
+    pub fn lacks_frames(&self) -> bool {
+        self.filtered || self.missed > 0
     }
 }
 
 fn interface(options: &[InterfaceDescriptionOption<'_>]) -> Interface {
-    let mut found = Interface { name: None, per_unit: (1000, 1) };
+    let mut found = Interface { name: None, per_unit: (1000, 1), filtered: false };
     for option in options {
         match option {
             InterfaceDescriptionOption::IfName(name) => found.name = Some(name.to_string()),
+            InterfaceDescriptionOption::Comment(comment) => found.filtered |= is_only(comment),
+            // Another program's.
+            InterfaceDescriptionOption::IfFilter(_) => found.filtered = true,
             // A power of ten, or with the high bit of two.
             InterfaceDescriptionOption::IfTsResol(power @ 0..=9) => {
                 found.per_unit = (10u64.pow(9 - u32::from(*power)), 1);

@@ -11,16 +11,17 @@ use crate::refusal::{cannot, in_file, refuse};
 use crate::trace::Capture;
 use anyhow::{Context, Result};
 use clap::Args;
-use compare::{Comparison, Difference, compare};
+use compare::{Compared, Comparison, Difference, Verdict, compare};
 use file::{AS_WRITTEN, CaptureFile, Captured};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_config::Config;
 use weir_dataplane::types::PortId;
+use weir_layout::counted;
 use weir_mgmt::admin::comment::FrameHistory;
 use weir_mgmt::admin::watch::{Joiner, Watching};
 use weir_mgmt::snapshot::{PortInfo, SwitchInfo};
@@ -53,28 +54,49 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
     let capture = in_file(&args.file, CaptureFile::read(BufReader::new(open)))?;
     let config = check::load(&args.config)?.config;
     let followed = in_file(&args.file, followed(&capture, &config, &args.config.display().to_string()))?;
-    let again = play(&config, &capture, followed)?;
+    let (again, found) = judge(&config, &capture, followed)?;
     if let Some(path) = &args.write {
         write_file(path, &again)?;
     }
-    let replayed = CaptureFile::read(&again[..]).context("the capture of the replay")?;
-    let histories = |capture: &CaptureFile| -> Vec<FrameHistory> {
-        capture.frames.iter().filter_map(|frame| frame.history.clone()).collect()
-    };
-    let frames = histories(&capture);
-    let found = compare(&config, &frames, &histories(&replayed));
+    let frames = capture.frames.iter().filter(|frame| frame.history.is_some()).count();
     let port = &config.ports[followed.index()].name;
     if args.json {
-        OUT.json(&as_json(&name, port, frames.len(), capture.missed, &found));
+        OUT.json(&as_json(&name, port, frames, &capture, &found));
     } else {
         say!(
             "{name}: {} frames that came to {port}, through {} in virtual time",
-            frames.len(),
+            frames,
             args.config.display()
         );
         print(&capture, &found);
     }
-    Ok(if found.differences.is_empty() { Outcome::Good } else { Outcome::Bad })
+    Ok(match found.verdict() {
+        Verdict::Pass => Outcome::Good,
+        Verdict::Fail => Outcome::Bad,
+        Verdict::Undecided => Outcome::Undecided,
+    })
+}
+
+/// Puts a capture through a switch once more: what happened, as a capture, and how that compares.
+fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Vec<u8>, Comparison)> {
+    let port = &config.ports[followed.index()].name;
+    // Frames of one burst have one time; their numbers are the order in which they came.
+    let mut frames: Vec<&Captured> = capture.frames.iter().collect();
+    frames.sort_by_key(|frame| (frame.unix_ns, frame.history.as_ref().map(|history| history.number)));
+    let written = play(config, &frames, followed)?;
+    let replayed = CaptureFile::read(&written[..]).context("the capture of the replay")?;
+    let captured: Vec<FrameHistory> =
+        capture.frames.iter().filter_map(|frame| frame.history.clone()).collect();
+    // The replay counts the frames that come to the port; in the capture they have the number under which they were told.
+    let come: Vec<&Captured> = frames.into_iter().filter(|frame| frame.port == *port).collect();
+    let renumbered = |frame: Captured| {
+        let history = frame.history?;
+        let number = come.get(history.number as usize - 1)?.history.as_ref()?.number;
+        Some(FrameHistory { number, ..history })
+    };
+    let replayed: Vec<FrameHistory> = replayed.frames.into_iter().filter_map(renumbered).collect();
+    let found = compare(config, &captured, &replayed, capture.lacks_frames());
+    Ok((written, found))
 }
 
 /// The port whose frames have a history.
@@ -117,23 +139,19 @@ fn followed(capture: &CaptureFile, config: &Config, config_name: &str) -> Result
     config.port(port).with_context(|| format!("no port `{port}`"))
 }
 
-/// Puts the frames through a switch, and writes what happened as `weir capture` does.
-fn play(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<Vec<u8>> {
-    let first = capture.frames.iter().map(|frame| frame.unix_ns).min().unwrap_or(0);
-    let mut frames: Vec<(u64, &Captured)> =
-        capture.frames.iter().map(|frame| (frame.unix_ns - first, frame)).collect();
-    // Frames of one burst have one time; their numbers are the order in which they came.
-    frames.sort_by_key(|(at, frame)| (*at, frame.history.as_ref().map(|history| history.number)));
-    let arrival = |(at, frame): (u64, &Captured)| -> Option<Arrival> {
+/// Puts frames through a switch in this order, and writes what happened as `weir capture` does.
+fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u8>> {
+    let first = frames.first().map_or(0, |frame| frame.unix_ns);
+    let arrival = |frame: &&Captured| -> Option<Arrival> {
         let lookup = frame.history.as_ref().map_or("", |history| &history.lookup);
         Some(Arrival {
-            at,
+            at: frame.unix_ns - first,
             port: config.port(&frame.port)?,
             frame: CapturedFrame::new(frame.bytes.clone(), frame.len),
             to: lookup.strip_prefix("port ").and_then(|name| config.port(name)),
         })
     };
-    let arrivals: Vec<Arrival> = frames.into_iter().filter_map(arrival).collect();
+    let arrivals: Vec<Arrival> = frames.iter().filter_map(arrival).collect();
     let mut replay = Replay::new(config, arrivals)?;
     let readers = vec![replay.follow(followed, SNAPLEN)];
     let mut joiner =
@@ -141,7 +159,7 @@ fn play(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<Vec<
     let ports = config.ports.iter().map(|port| PortInfo { name: port.name.clone(), ..PortInfo::default() });
     let info = SwitchInfo { ports: ports.collect(), ..SwitchInfo::default() };
     let mut written = Vec::new();
-    let mut story = Capture::new(&mut written, &config.ports[followed.index()].name, SNAPLEN)?;
+    let mut story = Capture::new(&mut written, &config.ports[followed.index()].name, SNAPLEN, None)?;
     story.note(joiner.head())?;
     while replay.step() {
         joiner.poll(&info).into_iter().try_for_each(|line| story.note(line))?;
@@ -151,18 +169,20 @@ fn play(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<Vec<
     Ok(written)
 }
 
-fn as_json(file: &str, port: &str, frames: usize, missed: u64, found: &Comparison) -> Value {
+fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: &Comparison) -> Value {
     let one = |d: &Difference| json!({ "frame": d.frame, "what": d.what, "captured": d.captured, "replayed": d.replayed });
     json!({
         "file": file,
         "port": port,
         "frames": frames,
-        "missed": missed,
+        "missed": capture.missed,
+        "filtered": capture.filtered,
+        "compared": found.compared.iter().map(|(what, n)| (*what, json!({ "judged": n.judged, "lacking": n.lacking }))).collect::<BTreeMap<_, _>>(),
         "differences": found.differences.iter().map(one).collect::<Vec<_>>(),
         "drawn_marks": found.drawn,
         "learned_since": found.learned_since,
         "other_depths": found.other_depths,
-        "verdict": if found.differences.is_empty() { "PASS" } else { "FAIL" },
+        "verdict": found.verdict().word(),
     })
 }
 
@@ -184,10 +204,21 @@ fn print(capture: &CaptureFile, found: &Comparison) {
         (capture.missed, "records found no room while the capture was made"),
     ];
     notes.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| say!("  {count} {what}"));
-    match count {
-        0 => say!("  verdict: PASS: class, verdict, mark, pause and order of every frame as captured"),
-        _ => say!("  verdict: FAIL: {count} differences"),
+    let list = |number: fn(&Compared) -> u64| {
+        let some = found.compared.iter().filter(|(_, compared)| number(compared) > 0);
+        some.map(|(what, compared)| format!("{what} of {}", number(compared))).collect::<Vec<_>>().join(", ")
+    };
+    let lacking = list(|compared| compared.lacking);
+    if !lacking.is_empty() {
+        say!("  cannot be judged: the capture lacks frames: {lacking}");
     }
+    let verdict = found.verdict();
+    let why = match verdict {
+        Verdict::Pass => format!("as captured: {}", list(|compared| compared.judged)),
+        Verdict::Fail => counted(count as u64, "difference"),
+        Verdict::Undecided => "of what the switch did with these frames nothing can be judged".to_owned(),
+    };
+    say!("  verdict: {}: {why}", verdict.word());
 }
 
 #[cfg(test)]

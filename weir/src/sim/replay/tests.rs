@@ -4,8 +4,10 @@
 use super::*;
 use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::OwnedFrame;
-use weir_dataplane::switch::{Filter, Switch, Tap, TapOrder, Wire};
+use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos};
+use weir_mgmt::admin::comment::only;
+use weir_mgmt::admin::watch::Watch;
 use weir_mgmt::api::documents::WatchLine;
 
 /// Time between two polls of a port.
@@ -55,22 +57,34 @@ fn frame(from: u8, to: u8, dscp: u8) -> OwnedFrame {
     OwnedFrame::new(bytes)
 }
 
-/// What a worker with a tap on p0 sees: bursts of two classes, four times what p1 can carry.
+/// All frames that come to p0.
 fn captured(config: &Config) -> Vec<u8> {
+    watched(config, &json!({ "port": "p0", "count": 1_000_000, "bytes": 256 }))
+}
+
+/// What a worker with a tap on p0 sees: bursts of two classes, four times what p1 can carry. Written as `weir capture` does for this order.
+fn watched(config: &Config, order: &Value) -> Vec<u8> {
+    let watch = Watch::from_json(order.to_string().as_bytes()).unwrap();
     let devices = [1, 2].map(|n| Device { mac: Mac([2, 0, 0, 0, 1, n]), pfc: true, ..Device::default() });
     let mut switch: Switch<OwnedFrame> = Switch::new(switch_params(config, &devices, 1).unwrap()).unwrap();
     let mut burst: Burst<OwnedFrame> = [frame(1, 0, 0)].into_iter().collect();
     switch.receive(PortId(1), &mut burst, 1);
-    let order =
-        TapOrder { port: PortId(0), filter: Filter::default(), count: u64::MAX, bytes: 256, drops: false };
+    let order = TapOrder {
+        port: PortId(0),
+        filter: watch.filter,
+        count: watch.followed(),
+        bytes: watch.bytes,
+        drops: watch.drops,
+    };
     let (tap, reader) = Tap::new(order);
     switch.arm(Some(Box::new(tap)));
     let ports = ["p0", "p1"].map(|name| PortInfo { name: name.into(), ..PortInfo::default() });
     let info = SwitchInfo { ports: ports.into(), ..SwitchInfo::default() };
     let watching = Watching { readers: vec![reader], anchor: (5_000_000_000, 0), held: Arc::default() };
-    let mut joiner = Joiner::new(watching, u64::MAX);
+    let mut joiner = Joiner::new(watching, watch.count).only_marked(watch.marked);
+    let only = only(&watch);
     let mut written = Vec::new();
-    let mut capture = Capture::new(&mut written, "p0", 256).unwrap();
+    let mut capture = Capture::new(&mut written, "p0", 256, only.as_deref()).unwrap();
     let mut now = 1_000_000;
     let mut round = 0;
     while round < ROUNDS || switch.held() > 0 {
@@ -95,11 +109,7 @@ fn captured(config: &Config) -> Vec<u8> {
 fn again(file: &[u8], config: &Config) -> Result<Comparison> {
     let capture = CaptureFile::read(file)?;
     let port = followed(&capture, config, "c.toml")?;
-    let replayed = CaptureFile::read(&play(config, &capture, port)?[..])?;
-    let histories = |capture: &CaptureFile| -> Vec<FrameHistory> {
-        capture.frames.iter().filter_map(|frame| frame.history.clone()).collect()
-    };
-    Ok(compare(config, &histories(&capture), &histories(&replayed)))
+    Ok(judge(config, &capture, port)?.1)
 }
 
 fn whats(found: &Comparison) -> BTreeSet<&'static str> {
@@ -152,6 +162,61 @@ fn another_configuration_shows_where_it_decides_otherwise() {
     assert!(other("[port_defaults]", heavier).contains("order"));
 }
 
+/// How often something was judged, and how often it could not be.
+fn of(found: &Comparison, what: &str) -> (u64, u64) {
+    found.compared.get(what).map_or((0, 0), |compared| (compared.judged, compared.lacking))
+}
+
+/// The other class waits in the same buffer, frames that are not marked in the same queue.
+#[test]
+fn what_hangs_on_frames_that_a_capture_lacks_is_not_judged() {
+    let config = load(&text());
+    let whole = again(&captured(&config), &config).unwrap();
+    assert_eq!(whole.compared.values().map(|n| n.lacking).sum::<u64>(), 0);
+    // Some find no room.
+    let (marks, _) = of(&whole, "mark");
+    assert_eq!((of(&whole, "verdict"), of(&whole, "order")), ((160, 0), (marks, 0)));
+    assert!(marks > 80);
+
+    let marked = watched(&config, &json!({ "port": "p0", "count": 1000, "bytes": 256, "marked": true }));
+    let found = again(&marked, &config).unwrap();
+    let (judged, lacking) = of(&found, "mark");
+    assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
+    assert!(lacking > 20 && of(&found, "verdict") == (0, judged + lacking), "{judged} {lacking}");
+
+    let dscp =
+        watched(&config, &json!({ "port": "p0", "count": 1000, "bytes": 256, "filter": { "dscp": 26 } }));
+    let found = again(&dscp, &config).unwrap();
+    assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
+    assert_eq!((of(&found, "class"), of(&found, "verdict")), ((80, 0), (0, 80)));
+    let (in_order, lacking) = of(&found, "order");
+    assert!(in_order > 40 && lacking == 0);
+
+    // Without what it says of itself each of them has differences, as a file from before it did.
+    for (file, says) in [(marked, "only frames of: marked"), (dscp, "only frames of: dscp 26")] {
+        let at = file.windows(says.len()).position(|w| w == says.as_bytes()).unwrap();
+        let silent = [&file[..at], b"all", &file[at + 3..]].concat();
+        assert!(!again(&silent, &config).unwrap().differences.is_empty(), "{says}");
+        // What the frame itself decides is judged all the same.
+        let other =
+            load(&text().replace("\"roce-lossless\"\n", "\"roce-lossless\"\ndscp_to_tc = { \"26\" = 0 }\n"));
+        assert!(whats(&again(&file, &other).unwrap()).contains("class"), "{says}");
+    }
+}
+
+/// Only how frames are classified could be told: that is no proof of a switch.
+#[test]
+fn a_capture_of_which_nothing_can_be_judged_does_not_pass() {
+    let known = text() + "[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p1\"\n";
+    let config = load(&known);
+    let mut file = captured(&config);
+    for number in 1..=160 {
+        file = changed(&file, number, "port p1;", "unknown;");
+    }
+    let found = again(&file, &config).unwrap();
+    assert_eq!((found.learned_since, found.verdict()), (160, Verdict::Undecided));
+}
+
 #[test]
 fn what_cannot_be_replayed_is_refused_with_what_to_do() {
     let config = load(&text());
@@ -178,10 +243,10 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
     );
     let end = || WatchLine::End { why: String::new(), frames: 0, on_their_way: 0, missed: 0 };
     let mut empty = Vec::new();
-    Capture::new(&mut empty, "p0", 64).unwrap().finish(&end()).unwrap();
+    Capture::new(&mut empty, "p0", 64, None).unwrap().finish(&end()).unwrap();
     assert!(refused(&empty, &config).contains("no frame has a comment of `weir capture`"));
     let mut drops = Vec::new();
-    let mut capture = Capture::new(&mut drops, "p0", 64).unwrap();
+    let mut capture = Capture::new(&mut drops, "p0", 64, None).unwrap();
     let lost = |len_bytes: u32, kept: usize| WatchLine::Lost {
         frame: 1,
         at_ns: 0,
@@ -196,7 +261,7 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
     capture.finish(&end()).unwrap();
     assert!(refused(&drops, &config).contains("capture without --drops"));
     let mut short = Vec::new();
-    let mut capture = Capture::new(&mut short, "p0", 12).unwrap();
+    let mut capture = Capture::new(&mut short, "p0", 12, None).unwrap();
     capture.note(lost(900, 12)).unwrap();
     capture.finish(&end()).unwrap();
     assert!(
