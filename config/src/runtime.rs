@@ -61,7 +61,7 @@ pub const NOMINAL_RATE: u64 = 100_000_000_000;
 /// hardly one finds none.
 const FLOW_CACHE: usize = 65536;
 /// The same of a switch in a simulation, of which there may be thousands.
-const SIMULATED_FLOW_CACHE: usize = 1024;
+const SIMULATED_FLOW_CACHE: usize = 512;
 
 /// Builds the parameters of a switch with `shards` shards.
 ///

@@ -4,9 +4,9 @@
 //! test. Everything the switch knows about a frame beyond its bytes lives in the queue entry, so
 //! two handles to the same bytes (a flooded frame) never disturb each other.
 
-pub use crate::frame_row::{FrameRow, SizedFrames};
+pub use crate::frame_row::{FrameList, FrameRow, SizedFrames};
 use crate::parse::EcnCode;
-use crate::types::BURST;
+use crate::types::Burst;
 use crate::vlan::TAG_BYTES;
 use arrayvec::ArrayVec;
 use std::fmt::Debug;
@@ -19,9 +19,9 @@ pub trait Frame: Sized + Debug {
     /// takes less memory. [`SizedFrames`] has [`BATCH_MAX`](crate::egress::BATCH_MAX) unless told otherwise.
     type Row: FrameRow<Self>;
 
-    /// Frames that [`Switch::transmit`](crate::switch::Switch::transmit) stages at once at most, as whoever calls it chooses its budget.
-    /// More than that are allocated for when they come.
-    const STAGED: usize = BURST;
+    /// The frames that [`Switch::transmit`](crate::switch::Switch::transmit) stages at once at most: a
+    /// [`Burst`], or one frame where whoever calls it asks for one at a time.
+    type Staged: FrameList<Self>;
 
     /// The bytes that can be read. May be only the headers where the payload is not represented
     /// (simulation); never longer than [`Frame::len`].
@@ -149,6 +149,7 @@ impl OwnedFrame {
 
 impl Frame for OwnedFrame {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         &self.0.bytes

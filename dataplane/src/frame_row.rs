@@ -5,6 +5,7 @@ use crate::egress::BATCH_MAX;
 use crate::frame::Frame;
 use arrayvec::ArrayVec;
 use std::fmt::Debug;
+use std::ops::DerefMut;
 
 /// The frames of a batch, first in first, and the length of each in bytes without FCS. How many there is room for is up to the
 /// type of frame ([`Frame::Row`]).
@@ -55,13 +56,49 @@ pub trait FrameRow<F>: Default + Debug {
     fn move_from<const M: usize>(&mut self, from: &mut SizedFrames<F, M>);
 
     /// Moves all frames behind those of `to`, which has room for them.
-    fn append_to<const M: usize>(&mut self, to: &mut ArrayVec<F, M>);
+    fn append_to(&mut self, to: &mut impl FrameList<F>);
 
     /// Takes the last `count` frames, which are there.
     fn drain_last(&mut self, count: usize) -> impl DoubleEndedIterator<Item = F>;
 
     /// Drops all frames.
     fn discard(&mut self);
+}
+
+/// Frames alone, of which there is room for a fixed number: an [`ArrayVec`] of any capacity.
+pub trait FrameList<F>:
+    Default + Debug + DerefMut<Target = [F]> + Extend<F> + IntoIterator<Item = F>
+{
+    /// Frames there is room for.
+    const CAPACITY: usize;
+
+    /// Adds a frame, for which there is room, behind the others.
+    fn push(&mut self, frame: F);
+
+    /// Moves all of `from`, for which there is room, behind the others.
+    fn append<const M: usize>(&mut self, from: &mut ArrayVec<F, M>);
+
+    /// Drops all frames.
+    fn clear(&mut self);
+}
+
+impl<F: Frame, const N: usize> FrameList<F> for ArrayVec<F, N> {
+    const CAPACITY: usize = N;
+
+    #[inline(always)]
+    fn push(&mut self, frame: F) {
+        self.push(frame);
+    }
+
+    #[inline(always)]
+    fn append<const M: usize>(&mut self, from: &mut ArrayVec<F, M>) {
+        F::append(from, self);
+    }
+
+    #[inline(always)]
+    fn clear(&mut self) {
+        self.clear();
+    }
 }
 
 /// Up to `N` frames and their lengths.
@@ -144,8 +181,8 @@ impl<F: Frame, const N: usize> FrameRow<F> for SizedFrames<F, N> {
     }
 
     #[inline(always)]
-    fn append_to<const M: usize>(&mut self, to: &mut ArrayVec<F, M>) {
-        F::append(&mut self.frames, to);
+    fn append_to(&mut self, to: &mut impl FrameList<F>) {
+        to.append(&mut self.frames);
     }
 
     #[inline(always)]

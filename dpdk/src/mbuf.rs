@@ -214,6 +214,7 @@ impl Mbuf {
 
 impl Frame for Mbuf {
     type Row = SizedFrames<Self>;
+    type Staged = Burst;
 
     #[inline(always)]
     fn bytes(&self) -> &[u8] {

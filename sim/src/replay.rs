@@ -45,6 +45,7 @@ impl CapturedFrame {
 
 impl Frame for CapturedFrame {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         &self.bytes

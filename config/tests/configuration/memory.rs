@@ -49,6 +49,7 @@ impl Drop for InPool {
 
 impl Frame for Pooled {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         &self.0.bytes

@@ -4,10 +4,9 @@
 //! [`BATCH_MAX`]: what they have in common is written, compared, charged and released once for all of them.
 
 use super::request::{BatchBuffer, EnqueueRequest, RequestFrames};
-use crate::frame::{Frame, FrameRow};
+use crate::frame::{Frame, FrameList, FrameRow};
 use crate::parse::EcnCode;
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
-use arrayvec::ArrayVec;
 
 /// Most frames of a batch: a batch of handles is eleven cache lines, of which a short one uses three.
 pub const BATCH_MAX: usize = 64;
@@ -588,7 +587,7 @@ impl<F: Frame> FrameBatch<F> {
     /// Moves the first frames of an open batch, as [`FrameBatch::front`] has found them, behind those of `to`, which has room for
     /// them.
     #[inline(always)]
-    pub fn take<const N: usize>(&mut self, front: &Front, to: &mut ArrayVec<F, N>) {
+    pub fn take(&mut self, front: &Front, to: &mut impl FrameList<F>) {
         let count = front.totals.frames as usize;
         if count == self.frames.len() && !self.reversed {
             return self.frames.append_to(to);
@@ -797,7 +796,7 @@ mod tests {
                     let mut left = lens.into_iter().enumerate();
                     while !batch.is_empty() {
                         let mut want = Front::default();
-                        let mut taken = ArrayVec::<Numbered, BATCH_MAX>::new();
+                        let mut taken = arrayvec::ArrayVec::<Numbered, BATCH_MAX>::new();
                         let front = batch.front(Limits { frames: most, wire: turn }, cells);
                         batch.take(&front, &mut taken);
                         for frame in taken {
@@ -848,6 +847,7 @@ mod tests {
 
     impl Frame for Far {
         type Row = SizedFrames<Self>;
+        type Staged = crate::types::Burst<Self>;
 
         fn bytes(&self) -> &[u8] {
             self.0.bytes()
@@ -889,7 +889,7 @@ mod tests {
             while !there.is_empty() {
                 let front = there.front(turn, |len| len);
                 there.open();
-                let mut taken = ArrayVec::<Far, BATCH_MAX>::new();
+                let mut taken = arrayvec::ArrayVec::<Far, BATCH_MAX>::new();
                 there.take(&front, &mut taken);
                 went.extend(taken.iter().map(|frame| frame.0.n));
                 went.extend(there.pop(|len| len).map(|(frame, _)| frame.0.n));

@@ -1,6 +1,7 @@
 //! A frame that is a number and a length: for tests of order and of totals.
 
 use crate::frame::{Frame, SizedFrames};
+use crate::types::Burst;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Numbered {
@@ -16,6 +17,7 @@ impl Numbered {
 
 impl Frame for Numbered {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         &[]

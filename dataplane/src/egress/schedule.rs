@@ -86,8 +86,8 @@ pub struct Scheduler {
     tournament: Tournament,
     /// When tags are looked at, ns.
     look_at: Nanos,
-    rates: [Rates; PRIORITIES],
-    any_rate: bool,
+    /// `None`: no queue has a rate.
+    rates: Option<Box<[Rates; PRIORITIES]>>,
     /// The queues that were ready when the last one was picked because it was under its cir, whoever's turn it was; none if it was in its turn.
     passed_over: u8,
 }
@@ -163,8 +163,7 @@ impl Scheduler {
             weighted,
             tournament,
             look_at: 0,
-            rates,
-            any_rate,
+            rates: any_rate.then(|| Box::new(rates)),
             passed_over: 0,
         }
     }
@@ -182,8 +181,8 @@ impl Scheduler {
             self.look_at = now + LOOK;
             self.keep_in_reach();
         }
-        if self.any_rate {
-            self.refill_rates(now);
+        if let Some(rates) = &mut self.rates {
+            Self::refill_rates(rates, now);
         }
     }
 
@@ -201,8 +200,8 @@ impl Scheduler {
     }
 
     #[cold]
-    fn refill_rates(&mut self, now: Nanos) {
-        for rates in &mut self.rates {
+    fn refill_rates(rates: &mut [Rates; PRIORITIES], now: Nanos) {
+        for rates in rates {
             for shaper in [&mut rates.cir, &mut rates.pir].into_iter().flatten() {
                 shaper.refill(now);
             }
@@ -224,10 +223,13 @@ impl Scheduler {
     /// The queue to serve among those whose bit is set in `ready`, if any may send now.
     #[inline(always)]
     pub fn pick(&mut self, ready: u8) -> Option<QueuePick> {
-        if self.any_rate {
-            return self.pick_rated(ready);
+        match &self.rates {
+            Some(rates) => {
+                let (open, guaranteed) = Self::open(rates);
+                self.pick_rated(ready & open, ready & open & guaranteed)
+            }
+            None => self.pick_level(ready),
         }
-        self.pick_level(ready)
     }
 
     #[inline(always)]
@@ -245,14 +247,18 @@ impl Scheduler {
         Some(QueuePick { queue, wire_bytes: self.weighted[queue].turn })
     }
 
+    /// Queues that are not over their pir, and queues under their cir.
+    #[cold]
+    fn open(rates: &[Rates; PRIORITIES]) -> (u8, u8) {
+        let mask = |open: &dyn Fn(&Rates) -> bool| {
+            rates.iter().enumerate().filter(|(_, r)| open(r)).fold(0u8, |m, (q, _)| m | 1 << q)
+        };
+        (mask(&|r| r.pir.is_none_or(|s| s.open())), mask(&|r| r.cir.is_some_and(|s| s.open())))
+    }
+
     /// Queues over their pir are not ready; queues under their cir go first.
     #[cold]
-    fn pick_rated(&mut self, ready: u8) -> Option<QueuePick> {
-        let mask = |open: &dyn Fn(&Rates) -> bool| {
-            (0..PRIORITIES).filter(|q| open(&self.rates[*q])).fold(0u8, |m, q| m | 1 << q)
-        };
-        let ready = ready & mask(&|r| r.pir.is_none_or(|s| s.open()));
-        let guaranteed = ready & mask(&|r| r.cir.is_some_and(|s| s.open()));
+    fn pick_rated(&mut self, ready: u8, guaranteed: u8) -> Option<QueuePick> {
         self.passed_over = if guaranteed != 0 { ready } else { 0 };
         let pick = self.pick_level(if guaranteed != 0 { guaranteed } else { ready })?;
         Some(QueuePick { wire_bytes: QueuePick::ONE_FRAME, ..pick })
@@ -262,7 +268,7 @@ impl Scheduler {
     /// `wire_bytes` together. The group's time is what it was `behind` bytes ago.
     #[inline(always)]
     pub fn sent(&mut self, queue: usize, frames: u64, wire_bytes: u64, behind: u64) {
-        if self.any_rate {
+        if self.rates.is_some() {
             return self.sent_rated(queue, frames, wire_bytes, behind);
         }
         self.sent_in_turn(queue, frames, wire_bytes, behind);
@@ -290,7 +296,8 @@ impl Scheduler {
             0 => self.sent_in_turn(queue, frames, wire_bytes, behind),
             ready => self.sent_out_of_turn(queue, frames, wire_bytes, ready),
         }
-        for shaper in [&mut self.rates[queue].cir, &mut self.rates[queue].pir].into_iter().flatten() {
+        let Some(Rates { cir, pir }) = self.rates.as_mut().map(|rates| &mut rates[queue]) else { return };
+        for shaper in [cir, pir].into_iter().flatten() {
             shaper.pay(wire_bytes);
         }
     }
@@ -314,10 +321,8 @@ impl Scheduler {
 
     /// First instant at which one of the `ready` queues may send as far as its pir is concerned.
     pub fn open_at(&self, ready: u8) -> Option<Nanos> {
-        (0..PRIORITIES)
-            .filter(|q| ready >> q & 1 == 1)
-            .map(|q| self.rates[q].pir.map_or(0, |pir| pir.open_at()))
-            .min()
+        let Some(rates) = &self.rates else { return (ready != 0).then_some(0) };
+        crate::pfc::bits(ready).map(|q| rates[q].pir.map_or(0, |pir| pir.open_at())).min()
     }
 }
 

@@ -100,8 +100,10 @@ pub struct TxCounters {
     pub xon: [u64; PRIORITIES],
 }
 
-/// What one port tells its peer.
+/// What one port tells its peer. In the order of the declaration: whether a frame is due is asked for every frame that leaves, and
+/// stands in one cache line.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Generator {
     /// Priorities whose last word to the peer differs from what should hold.
     changed: u8,

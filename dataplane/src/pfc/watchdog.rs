@@ -148,18 +148,25 @@ pub struct StormCounters {
     pub last: StormFrames,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Queue {
     /// Departures at the last poll; `None` before the first.
     departures: Option<u64>,
     /// The queue was not stalled at this time: an observed departure, a restoration, a new start.
     alive_at: Nanos,
     stalled_since: Nanos,
-    /// Times of the latest detections, newest first.
-    detections: [Option<Nanos>; MAX_RECURRENCE],
-    /// The last detection.
-    storm: Option<Event>,
+    /// Nothing is allocated before the first storm.
+    storms: Option<Box<Storms>>,
     counters: StormCounters,
+}
+
+/// The storms of one queue.
+#[derive(Clone, Debug, Default)]
+struct Storms {
+    /// Times of the latest detections, newest first.
+    detections: ArrayVec<Nanos, MAX_RECURRENCE>,
+    /// The last detection.
+    last: Option<Event>,
 }
 
 /// The watchdog of one port.
@@ -187,7 +194,7 @@ impl Watchdog {
             stormed: 0,
             held: 0,
             config,
-            queues: [fresh; PRIORITIES],
+            queues: std::array::from_fn(|_| fresh.clone()),
         };
         watchdog.derive();
         watchdog
@@ -228,7 +235,7 @@ impl Watchdog {
 
     /// The event that began the present storm of `queue`, or else its last one.
     pub fn last_storm(&self, queue: usize) -> Option<&Event> {
-        self.queues[queue].storm.as_ref()
+        self.queues[queue].storms.as_ref()?.last.as_ref()
     }
 
     /// Counts frames that met `queue` while it was in a storm or under the big red switch.
@@ -257,7 +264,7 @@ impl Watchdog {
                     let stalled_since = self.queues[queue].stalled_since;
                     let event = Event { queue: queue as u8, kind, at: now, stalled_since, observation };
                     if kind != EventKind::Restored {
-                        self.queues[queue].storm = Some(event);
+                        self.queues[queue].storms.get_or_insert_default().last = Some(event);
                     }
                     events.push(event);
                 }
@@ -298,11 +305,12 @@ impl Watchdog {
         let q = &mut self.queues[queue];
         q.counters.detected += 1;
         q.counters.last = StormFrames::default();
-        q.detections.rotate_right(1);
-        q.detections[0] = Some(now);
+        let detections = &mut q.storms.get_or_insert_default().detections;
+        detections.truncate(MAX_RECURRENCE - 1);
+        detections.insert(0, now);
         let limit = self.config.recurrence.filter(|r| {
             let nth = usize::from(r.storms).clamp(1, MAX_RECURRENCE) - 1;
-            q.detections[nth].is_some_and(|first| now - first <= r.window)
+            detections.get(nth).is_some_and(|first| now - first <= r.window)
         });
         match limit {
             None => EventKind::Detected,
@@ -359,7 +367,9 @@ impl Watchdog {
     /// earlier storms no longer count.
     pub fn release(&mut self, queue: usize) {
         self.held &= !(1 << queue);
-        self.queues[queue].detections = [None; MAX_RECURRENCE];
+        if let Some(storms) = &mut self.queues[queue].storms {
+            storms.detections.clear();
+        }
     }
 
     /// The link went down: every storm ends and watching starts afresh (H14).

@@ -188,7 +188,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl<F> OwnPort<F> {
+impl<F: Frame> OwnPort<F> {
     /// Why a queue takes no frames at all, if it takes none.
     pub(super) fn shut(&self, queue: usize) -> Option<DropReason> {
         if !self.status.is_up() {

@@ -83,7 +83,7 @@ impl<F: Frame> OwnPort<F> {
             }
             lane.ce += u8::from(batch.came_as_ce(&frame));
             burst.departed.add(wire_bytes(u64::from(len)));
-            self.stage.frames_mut().push(frame);
+            self.stage.push(frame);
             if !alone || !burst.departed.may_go_on(limits) {
                 break;
             }
@@ -112,7 +112,7 @@ impl<F: Frame> OwnPort<F> {
             bytes += u32::from(len);
             lane.ce += u8::from(batch.came_as_ce(&frame));
             departed.add(wire_bytes(u64::from(len)));
-            self.stage.frames_mut().push(frame);
+            self.stage.push(frame);
         }
         let accounted = self.took(batch, lane, queue, departed.frames);
         if batch.is_empty() {
@@ -192,7 +192,7 @@ impl<F: Frame> OwnPort<F> {
                 member.ce += u8::from(ce);
                 burst.depth -= u64::from(len);
                 burst.departed.add(wire_bytes(u64::from(len)));
-                self.stage.frames_mut().push(frame);
+                self.stage.push(frame);
                 self.stage.note_run(member.entry, 1);
             }
         }

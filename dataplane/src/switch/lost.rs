@@ -138,7 +138,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
 /// Counts lost frames of one header, of which nothing is left to drop: another lcore had them, or a copy was never made.
 #[cold]
-pub(super) fn count_lost<F, A: Admission>(
+pub(super) fn count_lost<F: Frame, A: Admission>(
     ports: &mut Ports<F>,
     admission: &A,
     at: PortId,
@@ -157,13 +157,17 @@ pub(super) fn count_lost<F, A: Admission>(
 }
 
 /// A class is lossless where its priority group at the port of arrival is.
-fn is_lossless<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> bool {
+fn is_lossless<F: Frame, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> bool {
     group_at_arrival(ports, admission, header).is_some_and(|pg| admission.is_lossless(PgIx(u32::from(pg))))
 }
 
 /// The priority group of frames at their port of arrival. Frames in the control pool are of the group they fall back to when it
 /// is full; copies for mirrors are of none.
-fn group_at_arrival<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &BatchHeader) -> Option<u16> {
+fn group_at_arrival<F: Frame, A: Admission>(
+    ports: &Ports<F>,
+    admission: &A,
+    header: &BatchHeader,
+) -> Option<u16> {
     if admission.is_mirror(PgIx(u32::from(header.pg))) {
         return None;
     }
@@ -172,7 +176,7 @@ fn group_at_arrival<F, A: Admission>(ports: &Ports<F>, admission: &A, header: &B
 }
 
 /// Where frames of a header are lost, for those who ask which flow lost them: with the priority of the side they are counted at.
-pub(super) fn place_of<F, A: Admission>(
+pub(super) fn place_of<F: Frame, A: Admission>(
     ports: &Ports<F>,
     admission: &A,
     reason: DropReason,
@@ -188,7 +192,7 @@ pub(super) fn place_of<F, A: Admission>(
 }
 
 /// The priority group of control frames that are not charged to the control pool.
-pub(super) fn control_group<F>(ports: &Ports<F>, in_port: u16) -> u16 {
+pub(super) fn control_group<F: Frame>(ports: &Ports<F>, in_port: u16) -> u16 {
     let class = ports.params(usize::from(in_port)).classifier.control_class();
     in_port * PRIORITIES as u16 + u16::from(class.pg)
 }

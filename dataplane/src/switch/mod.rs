@@ -68,7 +68,7 @@ use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::stats::{LatencyStats, PauseStats, PortStats, Published};
 use crate::storm_control::Policers;
-use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+use crate::types::{Nanos, PRIORITIES, PortId};
 use crate::vlan::Vlans;
 use batching::{AdmissionGroup, GROUPS};
 use copies::Copies;
@@ -80,10 +80,10 @@ use ports::Ports;
 use stage::Stage;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
-pub trait Wire<F> {
+pub trait Wire<F: Frame> {
     /// Takes frames from the front of `frames`, in order, and says how many it took. What it does
     /// not take stays, in order, for the next call: a full ring is an ordinary answer.
-    fn send(&mut self, frames: &mut Burst<F>) -> usize;
+    fn send(&mut self, frames: &mut F::Staged) -> usize;
 
     /// Sends one control frame (without FCS) ahead of everything else. `false`: it cannot now, and
     /// nothing was sent.
@@ -92,7 +92,7 @@ pub trait Wire<F> {
 
 /// A port of this lcore.
 #[derive(Debug)]
-struct OwnPort<F> {
+struct OwnPort<F: Frame> {
     params: PortParams,
     /// Ports a frame from here may be flooded to: same format, link up, not itself.
     flood: PortSet,

@@ -76,7 +76,7 @@ impl PortStatus {
 /// A port of another lcore. Its queues, pauses and counters are its owner's; here are the frames that were received by
 /// this lcore and that the owner has granted it to send.
 #[derive(Debug)]
-pub(super) struct RemotePort<F> {
+pub(super) struct RemotePort<F: Frame> {
     pub params: PortParams,
     /// As its owner said last.
     pub status: PortStatus,
@@ -107,7 +107,7 @@ impl<F: Frame> RemotePort<F> {
 }
 
 #[derive(Debug)]
-enum Slot<F> {
+enum Slot<F: Frame> {
     Own(Box<OwnPort<F>>),
     Remote(Box<RemotePort<F>>),
 }
@@ -115,13 +115,13 @@ enum Slot<F> {
 /// All ports of the switch, by their index. Indexing is for ports of this lcore: whoever names another one's has mixed
 /// them up.
 #[derive(Debug)]
-pub(super) struct Ports<F> {
+pub(super) struct Ports<F: Frame> {
     slots: Vec<Slot<F>>,
     /// Ports of this lcore whose peer may go on because of what left the buffer, until somebody asks.
     pub resumed: PortSet,
 }
 
-impl<F> Ports<F> {
+impl<F: Frame> Ports<F> {
     /// Ports made by `own` where `is_own`, else by `remote`.
     pub fn new(
         count: usize,
@@ -246,7 +246,7 @@ fn not_own(port: usize) -> ! {
     panic!("port {port} is another lcore's")
 }
 
-impl<F> Index<usize> for Ports<F> {
+impl<F: Frame> Index<usize> for Ports<F> {
     type Output = OwnPort<F>;
 
     #[inline(always)]
@@ -258,7 +258,7 @@ impl<F> Index<usize> for Ports<F> {
     }
 }
 
-impl<F> IndexMut<usize> for Ports<F> {
+impl<F: Frame> IndexMut<usize> for Ports<F> {
     #[inline(always)]
     fn index_mut(&mut self, port: usize) -> &mut OwnPort<F> {
         match self.get_own_mut(port) {

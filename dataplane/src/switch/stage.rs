@@ -4,8 +4,8 @@
 //! frames. Which frame is of which entry is asked only when the wire takes some of them.
 
 use crate::egress::{BatchHeader, BatchTotals, Meta};
-use crate::frame::Frame;
-use crate::types::{BURST, Burst, Nanos, PRIORITIES, PortId};
+use crate::frame::{Frame, FrameList};
+use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
 /// Frames of one header that stand in the stage.
@@ -41,8 +41,8 @@ const _: () = assert!(BURST - 1 <= u8::MAX as usize, "a run names its entry by a
 
 /// See the module. There is room for what can be said of as many frames as are ever staged, so that nothing is allocated later.
 #[derive(Debug)]
-pub(super) struct Stage<F> {
-    frames: Burst<F>,
+pub(super) struct Stage<F: Frame> {
+    frames: F::Staged,
     entries: Vec<Staged>,
     runs: Vec<Run>,
     /// The entry that was added to last, by queue.
@@ -51,8 +51,9 @@ pub(super) struct Stage<F> {
 
 impl<F: Frame> Default for Stage<F> {
     fn default() -> Self {
-        let (entries, runs) = (Vec::with_capacity(F::STAGED), Vec::with_capacity(F::STAGED));
-        Self { frames: ArrayVec::new(), entries, runs, last: [0; PRIORITIES] }
+        let (entries, runs) =
+            (Vec::with_capacity(F::Staged::CAPACITY), Vec::with_capacity(F::Staged::CAPACITY));
+        Self { frames: F::Staged::default(), entries, runs, last: [0; PRIORITIES] }
     }
 }
 
@@ -66,13 +67,19 @@ impl<F: Frame> Stage<F> {
     }
 
     pub fn capacity(&self) -> usize {
-        self.frames.capacity()
+        F::Staged::CAPACITY
     }
 
     /// The frames, to add some at the end: then [`Stage::note`] says what these were.
     #[inline(always)]
-    pub fn frames_mut(&mut self) -> &mut Burst<F> {
+    pub fn frames_mut(&mut self) -> &mut F::Staged {
         &mut self.frames
+    }
+
+    /// Adds a frame at the end.
+    #[inline(always)]
+    pub fn push(&mut self, frame: F) {
+        self.frames.push(frame);
     }
 
     /// What was added to the frames.
@@ -211,7 +218,7 @@ mod tests {
                     let len = 60 + below(1400) as u16;
                     let (bytes, charge) = (u32::from(len), cells(u32::from(len)));
                     totals.add(BatchTotals { frames: 1, bytes, charge });
-                    stage.frames_mut().push(Numbered::new(n, len));
+                    stage.push(Numbered::new(n, len));
                     waiting.push_back((queue, bytes, charge));
                 }
                 stage.note(staged(queue, totals));

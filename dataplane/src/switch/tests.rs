@@ -10,7 +10,7 @@ use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, REFRESH};
 use crate::pfc::react::{ReactConfig, RxMode};
 use crate::stats::LoopStats;
-use crate::types::{BURST, Mac};
+use crate::types::{BURST, Burst, Mac};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -233,6 +233,7 @@ struct Scarce(OwnedFrame, Rc<Cell<u64>>);
 
 impl Frame for Scarce {
     type Row = crate::frame::SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         self.0.bytes()

@@ -209,7 +209,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
 /// A group is back at its resume point: nobody needs to be paused on its account.
 #[cold]
-pub(super) fn xon<F>(ports: &mut Ports<F>, PgIx(pg): PgIx) {
+pub(super) fn xon<F: Frame>(ports: &mut Ports<F>, PgIx(pg): PgIx) {
     let (port, pg) = (pg as usize / PRIORITIES, pg as usize % PRIORITIES);
     // The control group stands behind the last port and pauses nobody.
     let Some(own) = ports.get_own_mut(port) else { return };

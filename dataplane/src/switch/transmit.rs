@@ -344,7 +344,7 @@ impl<F: Frame> OwnPort<F> {
             let Some((frame, front)) = self.take_one(batch, &standing, departure) else {
                 return Front::default();
             };
-            self.stage.frames_mut().push(frame);
+            self.stage.push(frame);
             front
         };
         self.stage.note(Staged { header, totals: front.totals, out: departure.out, paused_ns });

@@ -439,7 +439,7 @@ impl<F: Frame> Switch<F> {
     }
 }
 
-impl<F> OwnPort<F> {
+impl<F: Frame> OwnPort<F> {
     fn link_down(&mut self, now: Nanos) {
         self.generator.link_down(now);
         self.reaction.link_down(now);

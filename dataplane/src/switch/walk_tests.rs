@@ -6,6 +6,7 @@
 use super::*;
 use crate::drops::DropReason;
 use crate::mmu::{AdmitVerdict, PgIx, QueueIx};
+use crate::types::Burst;
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
 
@@ -56,6 +57,7 @@ struct Followed(Vec<u8>);
 
 impl Frame for Followed {
     type Row = crate::frame::SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         note();

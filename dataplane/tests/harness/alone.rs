@@ -1,6 +1,7 @@
 //! A frame of which no second handle can be had, as when memory is out.
 
 use weir_dataplane::frame::{Frame, OwnedFrame, SizedFrames};
+use weir_dataplane::types::Burst;
 
 /// See the module.
 #[derive(Debug)]
@@ -8,6 +9,7 @@ pub struct Alone(pub OwnedFrame);
 
 impl Frame for Alone {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     fn bytes(&self) -> &[u8] {
         self.0.bytes()

@@ -8,7 +8,7 @@ use weir_dataplane::classify::Maps;
 use weir_dataplane::drops::{DropReason, LosslessLoss, Side};
 use weir_dataplane::ecn::{MarkAt, ONE_Q32, Wred};
 use weir_dataplane::egress::BATCH_MAX;
-use weir_dataplane::frame::OwnedFrame;
+use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::lag::LagMember;
 use weir_dataplane::mmu::{Limit, PoolId};
 use weir_dataplane::pfc::watchdog::{Action, WatchdogConfig};
@@ -27,8 +27,8 @@ const EVERYBODY: Mac = Mac([0xff; 6]);
 /// A driver whose ring is full.
 struct Full;
 
-impl<F> Wire<F> for Full {
-    fn send(&mut self, _: &mut Burst<F>) -> usize {
+impl<F: Frame> Wire<F> for Full {
+    fn send(&mut self, _: &mut F::Staged) -> usize {
         0
     }
     fn send_control(&mut self, _: &[u8]) -> bool {

@@ -7,7 +7,7 @@ use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, Syndrome, UDP_PORT};
 use std::net::Ipv4Addr;
 use weir_dataplane::frame::{Frame, SizedFrames};
-use weir_dataplane::types::{MIN_FRAME_BYTES, Mac};
+use weir_dataplane::types::{Burst, MIN_FRAME_BYTES, Mac};
 use weir_dataplane::vlan::TAG_BYTES;
 
 /// Header bytes a frame can hold: the longest are those of a credit message of RC Link, tagged, with IP.
@@ -55,6 +55,7 @@ impl std::fmt::Debug for HeaderFrame {
 
 impl Frame for HeaderFrame {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     #[inline]
     fn bytes(&self) -> &[u8] {

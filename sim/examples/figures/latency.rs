@@ -29,11 +29,11 @@ pub fn r7() -> Table {
     let line = Wire::new(100_000_000_000);
     let (mut cut, mut stored) = (Vec::new(), Vec::new());
     for payload in [64u64, 256, 512, 1024, 1500, 2048, 3072, 4096] {
-        let frame = line.takes(payload + 58 + 12) as f64 / 1000.0;
+        let frame = line.rate().takes(payload + 58 + 12) as f64 / 1000.0;
         // First bit in to first bit out: cables, pipeline and serialization taken off.
         let through = one_packet("cut_through", payload, (100, 100)) - 200.0 - frame;
         let whole = one_packet("store_and_forward", payload, (100, 100)) - 200.0 - frame;
-        let head = line.takes(72) as f64 / 1000.0;
+        let head = line.rate().takes(72) as f64 / 1000.0;
         table.row(
             format!("{payload} B, cut-through: first bit in to first bit out"),
             250.0 + head,

@@ -14,7 +14,7 @@ const G: u64 = 1_000_000_000;
 fn mean_wait(rho: f64, bytes: u64, frames: u32) -> f64 {
     let mut rng = Rng::new(4);
     let mut line = Wire::new(200 * G);
-    let mean = line.takes(bytes) as f64 / rho;
+    let mean = line.rate().takes(bytes) as f64 / rho;
     let (mut now, mut waited) = (0.0, 0.0);
     for _ in 0..frames {
         let uniform = (f64::from(rng.next_u32()) + 1.0) / 4_294_967_297.0;
@@ -76,7 +76,7 @@ pub fn r4() -> Table {
             table.row(
                 format!("{bytes} B ({name}) at {rate}G, alone"),
                 alone,
-                line.takes(bytes) as f64 / 1000.0,
+                line.rate().takes(bytes) as f64 / 1000.0,
                 exact,
             );
             line.occupy(0, wire_bytes(bytes - 4));

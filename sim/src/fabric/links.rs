@@ -2,56 +2,70 @@
 
 use super::lots;
 use super::report::LinkResult;
-use super::time::{PS, Ps, Transmitter};
+use super::time::{LineRate, PS, Ps, Transmitter};
 use super::topology::{End, Plan};
 use weir_dataplane::rng::Rng;
 
-/// A direction. Direction `d` and `d ^ 1` are the two of one link.
-#[derive(Clone, Debug)]
+/// A direction as it is laid out. Direction `d` and `d ^ 1` are the two of one link.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Direction {
     pub from: End,
     pub to: End,
-    pub line: Transmitter,
+    pub delay: Ps,
+    pub rate: LineRate,
+}
+
+/// What its sender knows of a direction.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub transmitter: Transmitter,
+    /// Earliest call its sender asked for.
+    pub wake: Ps,
+    pub carried: u64,
+    pub bytes: u64,
     /// Its end of transmission is in the event queue: somebody waits for it.
     pub freeing: bool,
-    pub delay: Ps,
+    /// Frames that are put on it come nowhere.
+    pub down: bool,
     /// Chances of loss, 2^32 is certain.
     loss: u64,
     pause_loss: u64,
     lots: Rng,
-    pub carried: u64,
-    pub bytes: u64,
-    /// Frames that are put on it come nowhere.
-    pub down: bool,
     pub lost: u64,
     /// Data frames lost because it was down.
     pub lost_down: u64,
     pub lost_pauses: u64,
 }
 
-/// Both directions of all links, in a run with this seed.
-pub(super) fn directions(plan: &Plan, seed: u64) -> Vec<Direction> {
-    let chance = |share: f64| (share * 4_294_967_296.0) as u64;
-    let both = plan.links.iter().enumerate().flat_map(|(number, link)| {
+/// Both directions of all links.
+pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
+    let both = plan.links.iter().flat_map(|link| {
         let [a, b] = link.ends;
-        [(a, b, 2 * number), (b, a, 2 * number + 1)].map(|(from, to, dir)| Direction {
-            from,
-            to,
-            line: Transmitter::new(link.spec.rate.0),
+        let (delay, rate) = (link.spec.delay.0 * PS, LineRate::new(link.spec.rate.0));
+        [(a, b), (b, a)].map(|(from, to)| Direction { from, to, delay, rate })
+    });
+    both.collect()
+}
+
+/// The lines of all [`directions`], in a run with this seed.
+pub(super) fn lines(plan: &Plan, seed: u64) -> impl Iterator<Item = Line> {
+    let chance = |share: f64| (share * 4_294_967_296.0) as u64;
+    plan.links.iter().enumerate().flat_map(move |(number, link)| {
+        [2 * number, 2 * number + 1].map(|dir| Line {
+            transmitter: Transmitter::new(link.spec.rate.0),
+            wake: Ps::MAX,
+            carried: 0,
+            bytes: 0,
             freeing: false,
-            delay: link.spec.delay.0 * PS,
+            down: false,
             loss: chance(link.spec.loss),
             pause_loss: chance(link.spec.pause_loss),
             lots: lots::stream(seed, lots::LOSS, dir),
-            carried: 0,
-            bytes: 0,
-            down: false,
             lost: 0,
             lost_down: 0,
             lost_pauses: 0,
         })
-    });
-    both.collect()
+    })
 }
 
 /// Outgoing direction of every port of every node.
@@ -66,14 +80,14 @@ pub(super) fn outgoing(plan: &Plan) -> Vec<Vec<usize>> {
     plan.ports.iter().enumerate().map(of_node).collect()
 }
 
-impl Direction {
-    /// What it came to by `now`, in a fabric whose nodes have these names.
-    pub fn result(&self, names: &[String], now: Ps) -> LinkResult {
-        let busy = u128::from(self.bytes) * 8 * 1_000_000_000_000 / u128::from(self.line.rate());
+impl Line {
+    /// What it came to by `now` in this direction, in a fabric whose nodes have these names.
+    pub fn result(&self, dir: &Direction, names: &[String], now: Ps) -> LinkResult {
+        let busy = u128::from(self.bytes) * 8 * 1_000_000_000_000 / u128::from(dir.rate.bps());
         LinkResult {
-            from: names[self.from.node].clone(),
-            to: names[self.to.node].clone(),
-            rate_bps: self.line.rate(),
+            from: names[dir.from.node].clone(),
+            to: names[dir.to.node].clone(),
+            rate_bps: dir.rate.bps(),
             frames: self.carried,
             bytes: self.bytes,
             busy_milli: (busy * 1000 / u128::from(now.max(1))) as u64,

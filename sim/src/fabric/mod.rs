@@ -5,6 +5,7 @@
 //! report, bit for bit. Events are exact to the picosecond ([`time::Transmitter`]); switches and hosts are
 //! called at whole nanoseconds, never early.
 
+mod buckets;
 mod collective;
 mod collective_report;
 mod congestion;

@@ -1,6 +1,7 @@
 //! A frame on its way: one allocation from the sending host to the receiving one, handed on by pointer.
 
 use super::latency::Journey;
+use arrayvec::ArrayVec;
 use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::types::MIN_FRAME_BYTES;
 use weir_dataplane::vlan::TAG_BYTES;
@@ -237,7 +238,7 @@ impl SimFrame {
 impl Frame for SimFrame {
     /// They come one by one.
     type Row = SizedFrames<Self, 1>;
-    const STAGED: usize = 1;
+    type Staged = ArrayVec<Self, 1>;
 
     #[inline]
     fn bytes(&self) -> &[u8] {

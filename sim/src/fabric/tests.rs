@@ -1,6 +1,6 @@
 //! Conformance: tables R3, R5, R6, R7 of the reference, and what a lossless fabric must do.
 
-use super::time::Transmitter;
+use super::time::{LineRate, Transmitter};
 use super::*;
 use weir_dataplane::mmu::{Admission, AdmitVerdict, Limit, Mmu, MmuParams, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
@@ -118,7 +118,7 @@ fn r7_cut_through_and_store_and_forward_by_definition() {
     // Two cables and the pipeline: what neither mode can save.
     let fixed = (200 + 250) * 1000;
     for payload in [64u64, 512, 1024, 2048, 4096] {
-        let line = Transmitter::new(100_000_000_000);
+        let line = LineRate::new(100_000_000_000);
         let frame = line.takes(payload + 58 + 12);
         // First bit in to first bit out: constant. Last bit in to first bit out: constant.
         let cut = one_packet("cut_through", payload, 100, 100) - frame;

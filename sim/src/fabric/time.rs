@@ -1,5 +1,7 @@
 //! Time on a wire: picoseconds, and what does not fit into one is carried along.
 
+use std::num::NonZero;
+
 /// Absolute time, picoseconds: 213 days fit.
 pub type Ps = u64;
 
@@ -9,27 +11,52 @@ pub const PS: u64 = 1000;
 /// Picoseconds a byte takes at 1 bit/s.
 const BYTE: u64 = 8 * 1_000_000_000_000;
 
+/// How fast a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineRate {
+    bps: u64,
+    /// Picoseconds a byte takes, if that is a whole number: it nearly always is.
+    byte: Option<NonZero<u64>>,
+}
+
+impl LineRate {
+    /// `bps` bit/s, at least 1.
+    pub fn new(bps: u64) -> Self {
+        let bps = bps.max(1);
+        let byte = if BYTE.is_multiple_of(bps) { NonZero::new(BYTE / bps) } else { None };
+        Self { bps, byte }
+    }
+
+    /// bit/s.
+    pub fn bps(self) -> u64 {
+        self.bps
+    }
+
+    /// Time `bytes` take, rounded up to a picosecond.
+    #[inline]
+    pub fn takes(self, bytes: u64) -> Ps {
+        self.byte.map_or_else(|| (bytes * BYTE).div_ceil(self.bps), |byte| bytes * byte.get())
+    }
+}
+
 /// A transmitter: when its last bit is out.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmitter {
-    rate: u64,
-    /// Picoseconds a byte takes, if that is a whole number: it nearly always is.
-    byte: Option<u64>,
+    rate: LineRate,
     free: Ps,
     /// What `free` lacks, in picoseconds / rate.
     remainder: u64,
 }
 
 impl Transmitter {
-    /// An idle transmitter of `rate` bit/s, at least 1.
-    pub fn new(rate: u64) -> Self {
-        let rate = rate.max(1);
-        let byte = BYTE.is_multiple_of(rate).then(|| BYTE / rate);
-        Self { rate, byte, free: 0, remainder: 0 }
+    /// An idle transmitter of `bps` bit/s, at least 1.
+    pub fn new(bps: u64) -> Self {
+        Self { rate: LineRate::new(bps), free: 0, remainder: 0 }
     }
 
-    /// bit/s.
-    pub fn rate(&self) -> u64 {
+    /// How fast it is.
+    #[inline]
+    pub fn rate(&self) -> LineRate {
         self.rate
     }
 
@@ -39,25 +66,20 @@ impl Transmitter {
         self.free
     }
 
-    /// Time `bytes` take, rounded up to a picosecond.
-    #[inline]
-    pub fn takes(&self, bytes: u64) -> Ps {
-        self.byte.map_or_else(|| (bytes * BYTE).div_ceil(self.rate), |byte| bytes * byte)
-    }
-
     /// Sends `bytes` bytes (below 2^16) from `now` on, which is not before [`Transmitter::free`].
     #[inline]
     pub fn occupy(&mut self, now: Ps, bytes: u64) {
         if now > self.free {
             (self.free, self.remainder) = (now, 0);
         }
-        if let Some(byte) = self.byte {
-            self.free += bytes * byte;
+        let LineRate { bps, byte } = self.rate;
+        if let Some(byte) = byte {
+            self.free += bytes * byte.get();
             return;
         }
         let work = bytes * BYTE + self.remainder;
-        self.free += work / self.rate;
-        self.remainder = work % self.rate;
+        self.free += work / bps;
+        self.remainder = work % bps;
     }
 }
 
@@ -79,13 +101,13 @@ mod tests {
         for (frame, times) in table {
             for (rate, (alone, slot)) in [100, 200, 400].into_iter().zip(times) {
                 let mut line = Transmitter::new(rate * 1_000_000_000);
-                assert_eq!(line.takes(frame), alone, "{frame} B at {rate}G");
+                assert_eq!(line.rate().takes(frame), alone, "{frame} B at {rate}G");
                 line.occupy(0, wire_bytes(frame - 4));
                 assert_eq!(line.free(), slot, "{frame} B at {rate}G");
             }
         }
         // DEV-31: the seed's 328 ns are the payload alone; the frame with RETH is 4174 B.
-        assert_eq!(Transmitter::new(100_000_000_000).takes(4174), 333_920);
+        assert_eq!(LineRate::new(100_000_000_000).takes(4174), 333_920);
     }
 
     #[test]

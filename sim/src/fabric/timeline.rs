@@ -1,9 +1,12 @@
 //! What happens when: depths, rates and pauses over a run of unknown length, in bounded memory.
 
+use super::buckets::Buckets;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
-use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_dataplane::types::Nanos;
 
 /// Buckets a lane is kept in at most. A longer run makes them wider.
 const BUCKETS: usize = 512;
@@ -74,6 +77,16 @@ enum Kind {
     Sum,
 }
 
+impl Kind {
+    /// The value of two buckets that become one.
+    fn together(self, a: u64, b: u64) -> u64 {
+        match self {
+            Self::Peak => a.max(b),
+            Self::Sum => a + b,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct BucketSeries {
     kind: Kind,
@@ -82,20 +95,28 @@ struct BucketSeries {
     /// last value nearly always, and not fetched for each.
     open: Range<Nanos>,
     value: u64,
-    buckets: Vec<u64>,
+    buckets: Buckets,
 }
 
-/// BucketSeriesSet of equal buckets. When one would need more than there may be, all become twice as wide.
+/// Series of equal buckets. When one would need more than there may be, all become twice as wide.
 #[derive(Clone, Debug)]
 struct BucketSeriesSet {
     /// A bucket is 2^this nanoseconds wide.
     shift: u32,
-    lanes: Vec<BucketSeries>,
+    /// The first so many lanes are of peaks, the others of sums.
+    peaks: usize,
+    /// `None`: nothing was noted.
+    lanes: Vec<Option<Box<BucketSeries>>>,
 }
 
 impl BucketSeriesSet {
-    fn new() -> Self {
-        Self { shift: FIRST_SHIFT, lanes: Vec::new() }
+    fn new(shift: u32, peaks: usize, sums: usize) -> Self {
+        Self { shift, peaks, lanes: vec![None; peaks + sums] }
+    }
+
+    /// Those of which something was noted.
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut BucketSeries> {
+        self.lanes.iter_mut().flatten().map(Box::as_mut)
     }
 
     #[inline]
@@ -110,15 +131,15 @@ impl BucketSeriesSet {
     fn widen(&mut self) {
         self.close();
         self.shift += 1;
-        self.lanes.iter_mut().for_each(BucketSeries::fold);
+        self.iter_mut().for_each(BucketSeries::fold);
     }
 
     #[inline]
     fn note(&mut self, lane: usize, now: Nanos, value: u64) {
-        if !self.lanes[lane].open.contains(&now) {
-            self.open(lane, now);
-        }
-        let lane = &mut self.lanes[lane];
+        let lane = match &mut self.lanes[lane] {
+            Some(lane) if lane.open.contains(&now) => lane,
+            _ => self.open(lane, now),
+        };
         lane.value = match lane.kind {
             Kind::Peak => lane.value.max(value),
             Kind::Sum => lane.value + value,
@@ -128,64 +149,56 @@ impl BucketSeriesSet {
 
     /// Opens the bucket of `now` of a lane.
     #[inline(never)]
-    fn open(&mut self, lane: usize, now: Nanos) {
+    fn open(&mut self, lane: usize, now: Nanos) -> &mut BucketSeries {
         let at = self.bucket(now);
-        let (lane, shift) = (&mut self.lanes[lane], self.shift);
+        let (kind, shift) = (if lane < self.peaks { Kind::Peak } else { Kind::Sum }, self.shift);
+        let lane = self.lanes[lane].get_or_insert_with(|| Box::new(BucketSeries::new(kind)));
         lane.close(shift);
         lane.reach(at);
-        lane.value = lane.buckets[at];
+        lane.value = lane.buckets.get(at);
         lane.open = (at as u64) << shift..(at as u64 + 1) << shift;
+        lane
     }
 
     /// All buckets are as they should be.
     fn close(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.close(self.shift));
+        let shift = self.shift;
+        self.iter_mut().for_each(|lane| lane.close(shift));
     }
 }
 
 impl BucketSeries {
     fn new(kind: Kind) -> Self {
-        Self { kind, last: 0, open: 0..0, value: 0, buckets: Vec::new() }
+        Self { kind, last: 0, open: 0..0, value: 0, buckets: Buckets::default() }
     }
 
     fn close(&mut self, shift: u32) {
         let open = std::mem::replace(&mut self.open, 0..0);
         if !open.is_empty() {
-            self.buckets[(open.start >> shift) as usize] = self.value;
+            self.buckets.set((open.start >> shift) as usize, self.value);
         }
     }
 
     fn reach(&mut self, at: usize) {
         if self.buckets.len() <= at {
             let fill = if self.kind == Kind::Peak { self.last } else { 0 };
-            self.buckets.resize(at + 1, fill);
+            self.buckets.grow(at + 1, fill);
         }
     }
 
     fn fold(&mut self) {
-        let kind = self.kind;
-        let pair = |w: &[u64]| match kind {
-            Kind::Peak => w.iter().copied().max().unwrap_or(0),
-            Kind::Sum => w.iter().sum(),
-        };
-        self.buckets = self.buckets.chunks(2).map(pair).collect();
+        self.buckets.halve(|a, b| self.kind.together(a, b));
     }
 
-    /// Takes over what another one has recorded of the same, of which one at most knows depths.
-    fn join(&mut self, other: Self) {
-        if self.buckets.is_empty() {
-            *self = other;
-            return;
-        }
+    /// Takes over what another one has recorded of the same, which is a sum.
+    fn join(&mut self, other: &Self) {
         self.reach(other.buckets.len().saturating_sub(1));
-        self.buckets.iter_mut().zip(other.buckets).for_each(|(own, other)| *own += other);
+        let sums = other.buckets.iter().enumerate();
+        sums.for_each(|(at, sum)| self.buckets.set(at, self.buckets.get(at) + sum));
     }
 
     fn total(&self) -> u64 {
-        match self.kind {
-            Kind::Peak => self.buckets.iter().copied().max().unwrap_or(0),
-            Kind::Sum => self.buckets.iter().sum(),
-        }
+        self.buckets.iter().reduce(|a, b| self.kind.together(a, b)).unwrap_or(0)
     }
 }
 
@@ -204,7 +217,8 @@ pub(super) struct TimelineRecorder {
     rates: Arc<[String]>,
     /// Ports first, then rates.
     lanes: BucketSeriesSet,
-    open: Vec<[Option<Nanos>; PRIORITIES]>,
+    /// Since when a port holds back a priority.
+    open: BTreeMap<(u32, u8), Nanos>,
     pauses: Vec<Pause>,
     left_out: u64,
 }
@@ -212,14 +226,11 @@ pub(super) struct TimelineRecorder {
 impl TimelineRecorder {
     /// For these ports and these flows or hosts.
     pub fn new(ports: Vec<PortName>, rates: Vec<String>) -> Self {
-        let mut lanes = BucketSeriesSet::new();
-        lanes.lanes = ports.iter().map(|_| BucketSeries::new(Kind::Peak)).collect();
-        lanes.lanes.extend(rates.iter().map(|_| BucketSeries::new(Kind::Sum)));
         Self {
-            open: vec![[None; PRIORITIES]; ports.len()],
+            lanes: BucketSeriesSet::new(FIRST_SHIFT, ports.len(), rates.len()),
+            open: BTreeMap::new(),
             ports: ports.into(),
             rates: rates.into(),
-            lanes,
             pauses: Vec::new(),
             left_out: 0,
         }
@@ -255,24 +266,21 @@ impl TimelineRecorder {
 
     /// `port` sends a PFC frame: pause, or resume. Says how many more pauses there are now.
     pub fn pfc(&mut self, port: usize, priority: usize, now: Nanos, pause: bool) -> i8 {
-        let open = &mut self.open[port][priority];
-        match (*open, pause) {
-            (None, true) => {
-                *open = Some(now);
-                1
-            }
-            (Some(from), false) => {
-                *open = None;
-                self.close(port, priority, from, now);
-                -1
-            }
-            _ => 0,
+        let key = (port as u32, priority as u8);
+        if pause {
+            let entry = self.open.entry(key);
+            let is_new = matches!(entry, Entry::Vacant(_));
+            entry.or_insert(now);
+            return i8::from(is_new);
         }
+        let Some(from) = self.open.remove(&key) else { return 0 };
+        self.close(key, from, now);
+        -1
     }
 
-    fn close(&mut self, port: usize, priority: usize, from: Nanos, to: Nanos) {
+    fn close(&mut self, held: (u32, u8), from: Nanos, to: Nanos) {
         if self.has_room() {
-            self.list(port, priority, from, to);
+            self.list(held, from, to);
         }
     }
 
@@ -283,27 +291,24 @@ impl TimelineRecorder {
         room
     }
 
-    fn list(&mut self, port: usize, priority: usize, from: Nanos, to: Nanos) {
-        let PortName { node, port, peer } = self.ports[port].clone();
-        self.pauses.push(Pause { node, port, peer, priority: priority as u8, from_ns: from, to_ns: to });
+    fn list(&mut self, (port, priority): (u32, u8), from: Nanos, to: Nanos) {
+        let PortName { node, port, peer } = self.ports[port as usize].clone();
+        self.pauses.push(Pause { node, port, peer, priority, from_ns: from, to_ns: to });
     }
 
     /// A recorder for what happens at those ports and those receivers of rates that are `mine`: until [`Self::join`] this one has
     /// nothing of them.
     pub fn split(&mut self, ports_of: impl Fn(usize) -> bool, rates_of: impl Fn(usize) -> bool) -> Self {
         let (ports, rates) = (self.ports.len(), self.rates.len());
-        let mut lanes = BucketSeriesSet { shift: self.lanes.shift, lanes: Vec::with_capacity(ports + rates) };
-        for (at, lane) in self.lanes.lanes.iter_mut().enumerate() {
-            let mut other = BucketSeries::new(lane.kind);
+        let mut lanes = BucketSeriesSet::new(self.lanes.shift, ports, rates);
+        for (at, (own, other)) in self.lanes.lanes.iter_mut().zip(&mut lanes.lanes).enumerate() {
             if at.checked_sub(ports).map_or_else(|| ports_of(at), &rates_of) {
-                std::mem::swap(&mut other, lane);
+                *other = own.take();
             }
-            lanes.lanes.push(other);
         }
-        let mut open = vec![[None; PRIORITIES]; ports];
-        for port in (0..ports).filter(|port| ports_of(*port)) {
-            std::mem::swap(&mut open[port], &mut self.open[port]);
-        }
+        let all = std::mem::take(&mut self.open).into_iter();
+        let (open, rest) = all.partition(|((port, _), _)| ports_of(*port as usize));
+        self.open = rest;
         let (ports, rates) = (Arc::clone(&self.ports), Arc::clone(&self.rates));
         Self { ports, rates, lanes, open, pauses: Vec::new(), left_out: 0 }
     }
@@ -336,37 +341,39 @@ impl TimelineRecorder {
             }
         }
         for (lane, part) in self.lanes.lanes.iter_mut().zip(part.lanes.lanes) {
-            lane.join(part);
+            match (lane.as_mut(), part) {
+                (Some(lane), Some(part)) => lane.join(&part),
+                (None, part) => *lane = part,
+                (Some(_), None) => {}
+            }
         }
-        for (open, part) in self.open.iter_mut().zip(part.open) {
-            open.iter_mut().zip(part).for_each(|(open, part)| *open = open.or(part));
-        }
+        self.open.append(&mut part.open);
     }
 
     /// The timeline of a run that ended at `end`.
     pub fn finish(mut self, end: Nanos) -> Timeline {
-        for port in 0..self.ports.len() {
-            for priority in 0..PRIORITIES {
-                // What lasts to the end is what matters most.
-                if let Some(from) = self.open[port][priority] {
-                    self.list(port, priority, from, end);
-                }
-            }
+        // What lasts to the end is what matters most.
+        for (held, from) in std::mem::take(&mut self.open) {
+            self.list(held, from, end);
         }
         self.pauses.sort_by(|a, b| {
             (a.from_ns, a.to_ns, &a.node, a.port).cmp(&(b.from_ns, b.to_ns, &b.node, b.port))
         });
         let last = self.lanes.bucket(end);
         self.lanes.close();
-        self.lanes.lanes.iter_mut().for_each(|lane| lane.reach(last));
+        self.lanes.iter_mut().for_each(|lane| lane.reach(last));
         let period_ns = 1 << self.lanes.shift;
         let ports = self.ports.len();
         let (queues, rates) = self.lanes.lanes.split_at(ports);
-        let longest = queues.iter().map(BucketSeries::total).max().unwrap_or(0);
-        let shown = |total: u64| total > longest / SHOWN_PART;
-        let depths = largest(queues, MAX_DEPTHS).into_iter().filter(|i| shown(queues[*i].total())).map(|i| {
+        let longest = queues.iter().flatten().map(|queue| queue.total()).max().unwrap_or(0);
+        let queues = largest(queues, MAX_DEPTHS).into_iter();
+        let shown = queues.filter(|(_, queue)| queue.total() > longest / SHOWN_PART);
+        let depths = shown.map(|(i, queue)| {
             let PortName { node, port, peer } = &self.ports[i];
-            Series { name: format!("{node} port {port} \u{2192} {peer}"), values: queues[i].buckets.clone() }
+            Series {
+                name: format!("{node} port {port} \u{2192} {peer}"),
+                values: queue.buckets.iter().collect(),
+            }
         });
         let (rate_period_ns, rates) = rates_of(rates, &self.rates, period_ns, end);
         Timeline {
@@ -380,24 +387,30 @@ impl TimelineRecorder {
     }
 }
 
-/// The lanes with the largest totals, if they are above 0.
-fn largest(lanes: &[BucketSeries], most: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..lanes.len()).filter(|i| lanes[*i].total() > 0).collect();
-    order.sort_by_key(|i| std::cmp::Reverse(lanes[*i].total()));
+/// The lanes with the largest totals, if they are above 0, with their numbers.
+fn largest(lanes: &[Option<Box<BucketSeries>>], most: usize) -> Vec<(usize, &BucketSeries)> {
+    let noted = lanes.iter().enumerate().filter_map(|(i, lane)| Some((i, &**lane.as_ref()?)));
+    let mut order: Vec<_> = noted.filter(|(_, lane)| lane.total() > 0).collect();
+    order.sort_by_key(|(_, lane)| std::cmp::Reverse(lane.total()));
     order.truncate(most);
     order
 }
 
 /// Bytes per bucket as rates over as many buckets as make them steady.
-fn rates_of(lanes: &[BucketSeries], names: &[String], period: Nanos, end: Nanos) -> (Nanos, Vec<Series>) {
+fn rates_of(
+    lanes: &[Option<Box<BucketSeries>>],
+    names: &[String],
+    period: Nanos,
+    end: Nanos,
+) -> (Nanos, Vec<Series>) {
     let mut chosen = largest(lanes, MAX_RATES);
-    chosen.sort_unstable();
-    let (bytes, buckets) = chosen.iter().map(|i| &lanes[*i]).fold((0, 0), |(bytes, buckets), lane| {
-        let first = lane.buckets.iter().position(|b| *b > 0).unwrap_or(0);
-        let last = lane.buckets.iter().rposition(|b| *b > 0).unwrap_or(0);
+    chosen.sort_unstable_by_key(|(i, _)| *i);
+    let (bytes, buckets) = chosen.iter().fold((0, 0), |(bytes, buckets), (_, lane)| {
+        let first = lane.buckets.iter().position(|b| b > 0).unwrap_or(0);
+        let last = lane.buckets.iter().rposition(|b| b > 0).unwrap_or(0);
         (bytes + lane.total(), buckets + (last + 1 - first) as u64)
     });
-    let all = lanes.first().map_or(1, |lane| lane.buckets.len());
+    let all = chosen.first().map_or(1, |(_, lane)| lane.buckets.len());
     let mut width = 1;
     while bytes * width < BYTES_PER_RATE * buckets && all as u64 / width > FEWEST_RATES as u64 {
         width *= 2;
@@ -408,8 +421,9 @@ fn rates_of(lanes: &[BucketSeries], names: &[String], period: Nanos, end: Nanos)
         let span = wide.min(end.saturating_sub(k as u64 * wide)).max(1);
         (u128::from(sum) * 8_000_000_000 / u128::from(span)) as u64
     };
-    let series = chosen.into_iter().map(|i| {
-        let mut sums: Vec<u64> = lanes[i].buckets.chunks(width as usize).map(|c| c.iter().sum()).collect();
+    let series = chosen.into_iter().map(|(i, lane)| {
+        let all: Vec<u64> = lane.buckets.iter().collect();
+        let mut sums: Vec<u64> = all.chunks(width as usize).map(|c| c.iter().sum()).collect();
         // A short rest says nothing about a rate.
         if sums.len() > 1 && end.saturating_sub((sums.len() as u64 - 1) * wide) < wide / 2 {
             sums.pop();

@@ -100,16 +100,16 @@ impl Train {
     /// From the begins on one link to those on the next.
     fn pass(&mut self, from: &Leg<'_>, to: &Leg<'_>) {
         // A line that is faster would run dry in the middle of a frame.
-        let cuts = !from.stores && to.dir.line.rate() <= from.dir.line.rate();
+        let cuts = !from.stores && to.dir.rate.bps() <= from.dir.rate.bps();
         let onward = |begin: u128, bytes: u64, free: u128| {
-            let came = |bytes: u64| begin + u128::from(from.way + from.dir.line.takes(bytes));
+            let came = |bytes: u64| begin + u128::from(from.way + from.dir.rate.takes(bytes));
             match came(HEAD_BYTES.min(bytes - GAP)) {
                 head if cuts && free <= head => head,
                 _ => free.max(came(bytes - GAP)),
             }
         };
         // Sprayed, a frame waits for the one before it that takes the same of so many links.
-        let line = to.dir.line.rate();
+        let line = to.dir.rate.bps();
         let links = ((to.together + line / 2) / line).max(1);
         let busy = |begin: u128| begin + takes(self.full.into(), line);
         for nth in 0..self.first.len() {
@@ -133,7 +133,7 @@ impl Train {
 
     /// When all of them have had their effect at the end of the last link.
     fn arrived(&self, at: &Leg<'_>, are_sprayed: bool) -> u128 {
-        let effect = |begin: u128, bytes: u64| begin + u128::from(at.way + at.dir.line.takes(bytes - GAP));
+        let effect = |begin: u128, bytes: u64| begin + u128::from(at.way + at.dir.rate.takes(bytes - GAP));
         let in_order = effect(self.last_begins, self.last);
         match (self.first.first(), self.before_last()) {
             // It comes first to the link that all of them share, and the others follow.
@@ -175,7 +175,7 @@ impl Ways<'_> {
     pub fn stream(&self, planned: &Planned) -> Stream {
         let (full, last, before) = self.frames(planned);
         let legs = self.legs(planned.from, &[planned.to], planned.path);
-        let slowest = legs.iter().map(|leg| leg.dir.line.rate()).min().unwrap_or(1);
+        let slowest = legs.iter().map(|leg| leg.dir.rate.bps()).min().unwrap_or(1);
         let pace = self.pace(planned).filter(|pace| *pace < slowest);
         let wire = before.saturating_mul(full).saturating_add(last);
         let sent_last = if pace.is_some() { last } else { 0 };
@@ -192,7 +192,7 @@ impl Ways<'_> {
 
     fn takes_alone(&self, planned: &Planned, legs: &[Leg<'_>]) -> u128 {
         let (full, last, before) = self.frames(planned);
-        let line = legs.first().map_or(1, |leg| leg.dir.line.rate());
+        let line = legs.first().map_or(1, |leg| leg.dir.rate.bps());
         let rate = self.pace(planned).map_or(line, |pace| pace.min(line));
         let uneven = if legs.iter().all(|leg| leg.stores) { 1 } else { legs.len() };
         travel(Train::new(before, (full, last), rate, uneven), legs)
@@ -228,7 +228,7 @@ impl Ways<'_> {
                 let share = shares.get(&dir).copied().unwrap_or(1.0);
                 legs.push(Leg {
                     dir: at,
-                    together: (at.line.rate() as f64 / share) as u64,
+                    together: (at.rate.bps() as f64 / share) as u64,
                     stores: !to_switch || switch.forwarding == Forwarding::StoreAndForward,
                     way: at.delay + (begins + ends) * PS,
                 });
@@ -264,6 +264,6 @@ impl Ways<'_> {
 
 fn travel(mut train: Train, legs: &[Leg<'_>]) -> u128 {
     legs.windows(2).for_each(|pair| train.pass(&pair[0], &pair[1]));
-    let are_sprayed = legs.iter().any(|leg| leg.together > leg.dir.line.rate());
+    let are_sprayed = legs.iter().any(|leg| leg.together > leg.dir.rate.bps());
     legs.last().map_or(0, |last| train.arrived(last, are_sprayed))
 }

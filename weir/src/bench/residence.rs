@@ -35,6 +35,7 @@ struct Arrived {
 
 impl Frame for Arrived {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     #[inline(always)]
     fn bytes(&self) -> &[u8] {

@@ -12,7 +12,7 @@ use weir_config::{self as config, Config};
 use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::parse::EcnCode;
 use weir_dataplane::switch::SwitchParams;
-use weir_dataplane::types::{MAX_PORTS, Mac, Nanos};
+use weir_dataplane::types::{Burst, MAX_PORTS, Mac, Nanos};
 use weir_dataplane::vlan::TAG_BYTES;
 use weir_dpdk::Mbuf;
 
@@ -71,6 +71,7 @@ impl Replayed {
 
 impl Frame for Replayed {
     type Row = SizedFrames<Self>;
+    type Staged = Burst<Self>;
 
     #[inline(always)]
     fn bytes(&self) -> &[u8] {

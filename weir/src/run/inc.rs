@@ -7,7 +7,7 @@ use super::io::{Dpdk, DpdkWire, Io, Receive, Source};
 use super::mgmt::EngineWindow;
 use std::net::IpAddr;
 use weir_config::{EngineConfig, RING_HAND};
-use weir_dataplane::frame::Frame;
+use weir_dataplane::frame::{Frame, FrameList};
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::switch::Wire;
 use weir_dataplane::types::{Burst, Nanos, PortId};
@@ -75,7 +75,7 @@ pub struct EngineEnd<D: Io = Dpdk> {
     pauses: Reaction,
     held: u8,
     /// Sent, and not taken by the ring yet.
-    hand: Burst<D::Frame>,
+    hand: <D::Frame as Frame>::Staged,
     /// Jobs that were ended, and until when they stay at most.
     ending: Vec<(u32, Nanos)>,
     look_at: Nanos,
@@ -152,7 +152,7 @@ impl<D: Io> EngineEnd<D> {
             gone,
             pauses: Reaction::new(ReactConfig::host(rate, 0xff)),
             held: 0,
-            hand: Burst::new(),
+            hand: Default::default(),
             ending: Vec::with_capacity(jobs),
             look_at: 0,
             arp: Vec::with_capacity(64),

@@ -18,7 +18,7 @@ pub trait Receive<F>: std::fmt::Debug {
 }
 
 /// A transmit queue.
-pub trait Transmit<F>: Wire<F> + std::fmt::Debug {
+pub trait Transmit<F: Frame>: Wire<F> + std::fmt::Debug {
     /// The link went down or came up: what has been taken and not been sent is lost.
     fn link_changed(&mut self) {}
 }

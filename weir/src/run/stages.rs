@@ -4,7 +4,7 @@ use super::io::Time;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::{MarkingCurve, Stage};
 use weir_dataplane::switch::{Switch, Wire};
-use weir_dataplane::types::{Burst, PRIORITIES, PortId};
+use weir_dataplane::types::{PRIORITIES, PortId};
 
 /// What a turn tells of its progress.
 pub trait Watch {
@@ -112,9 +112,9 @@ pub struct Watched<'a, T, W, C> {
     pub clock: &'a C,
 }
 
-impl<F, T: Wire<F>, W: Watch, C: Time> Wire<F> for Watched<'_, T, W, C> {
+impl<F: Frame, T: Wire<F>, W: Watch, C: Time> Wire<F> for Watched<'_, T, W, C> {
     #[inline(always)]
-    fn send(&mut self, frames: &mut Burst<F>) -> usize {
+    fn send(&mut self, frames: &mut F::Staged) -> usize {
         self.watch.lap(self.clock, Stage::Transmit);
         let sent = self.wire.send(frames);
         self.watch.lap(self.clock, Stage::TxDriver);

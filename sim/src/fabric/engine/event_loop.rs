@@ -160,7 +160,7 @@ impl Fabric<'_> {
         match what {
             Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),
             Event::Free { dir } => {
-                self.dirs[dir as usize].freeing = false;
+                self.lines[dir as usize].freeing = false;
                 self.try_transmit(dir as usize);
             }
             Event::Wake { dir } => self.woken(dir as usize),
@@ -266,8 +266,9 @@ impl Fabric<'_> {
     }
 
     pub(super) fn woken(&mut self, dir: usize) {
-        if self.wake[dir] <= self.now {
-            self.wake[dir] = Ps::MAX;
+        let line = &mut self.lines[dir];
+        if line.wake <= self.now {
+            line.wake = Ps::MAX;
         }
         let node = self.dirs[dir].from.node;
         if node >= self.plan.hosts {
@@ -279,8 +280,9 @@ impl Fabric<'_> {
 
     pub(super) fn wake_at(&mut self, dir: usize, ns: Nanos) {
         let at = ns.max(self.ns() + 1).saturating_mul(PS);
-        if at < self.wake[dir] {
-            self.wake[dir] = at;
+        let line = &mut self.lines[dir];
+        if at < line.wake {
+            line.wake = at;
             self.at(at, Event::Wake { dir: dir as u32 });
         }
     }
@@ -288,17 +290,17 @@ impl Fabric<'_> {
     /// Somebody waits for the end of what `dir` sends.
     #[inline]
     pub(super) fn await_free(&mut self, dir: usize) {
-        let d = &mut self.dirs[dir];
-        if !d.freeing {
-            d.freeing = true;
-            let free = d.line.free();
+        let line = &mut self.lines[dir];
+        if !line.freeing {
+            line.freeing = true;
+            let free = line.transmitter.free();
             self.at(free, Event::Free { dir: dir as u32 });
         }
     }
 
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`Event::Free`].
     pub(super) fn try_transmit(&mut self, dir: usize) {
-        if self.dirs[dir].line.free() > self.now {
+        if self.lines[dir].transmitter.free() > self.now {
             return self.await_free(dir);
         }
         let (from, ns) = (self.dirs[dir].from, self.ns());
@@ -354,10 +356,13 @@ impl Fabric<'_> {
         if let Some(telemetry) = &mut self.telemetry
             && let Some(stamp) = frame.stamp_mut()
         {
-            let d = &self.dirs[dir];
+            let line = &self.lines[dir];
             let queued = self.switches[s].waiting_bytes(port.index());
             let now = self.now.div_ceil(PS);
-            telemetry.stamp(stamp, &Leaving { dir, now, rate: d.line.rate(), sent: d.bytes, queued });
+            telemetry.stamp(
+                stamp,
+                &Leaving { dir, now, rate: self.dirs[dir].rate.bps(), sent: line.bytes, queued },
+            );
         }
     }
 
@@ -365,7 +370,7 @@ impl Fabric<'_> {
     #[inline]
     pub(super) fn schedule_next_wake(&mut self, dir: usize, next: Option<Nanos>) {
         let Some(at) = next else { return };
-        let free = self.dirs[dir].line.free();
+        let free = self.lines[dir].transmitter.free();
         if free > self.now && at.saturating_mul(PS) <= free {
             self.await_free(dir);
         } else {
@@ -422,7 +427,7 @@ impl Fabric<'_> {
     /// Puts a frame on the wire now.
     pub(super) fn start_transmission(&mut self, dir: usize, frame: SimFrame) {
         let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
-        let d = &mut self.dirs[dir];
+        let (d, line) = (&self.dirs[dir], &mut self.lines[dir]);
         let len = frame.len() as u64;
         let is_pause = is_mac_control(frame.bytes());
         let from_host = d.from.node < hosts;
@@ -430,21 +435,21 @@ impl Fabric<'_> {
             self.now + d.delay + if from_host { self.spec.host.tx_delay.0 } else { spec.egress.0 } * PS;
         let to_switch = d.to.node >= hosts;
         let pipeline = pipeline(self.spec, to_switch, is_pause);
-        let tail = begin + pipeline + d.line.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
-        d.line.occupy(self.now, wire_bytes(len));
-        d.carried += 1;
-        d.bytes += wire_bytes(len);
+        let tail = begin + pipeline + d.rate.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
+        line.transmitter.occupy(self.now, wire_bytes(len));
+        line.carried += 1;
+        line.bytes += wire_bytes(len);
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.sent(dir, wire_bytes(len), self.now.div_ceil(PS));
         }
-        let lost = d.loses(is_pause);
+        let lost = line.loses(is_pause);
         self.frames_sent += u64::from(!is_pause);
         let dir = dir as u32;
         if lost {
             return;
         }
         let cuts_through = to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough;
-        let head = if cuts_through { begin + pipeline + d.line.takes(HEAD_BYTES) } else { tail };
+        let head = if cuts_through { begin + pipeline + d.rate.takes(HEAD_BYTES) } else { tail };
         let is_head = head < tail;
         let time = head.min(tail);
         if let Some(membership) = &mut self.membership
@@ -484,10 +489,10 @@ impl Fabric<'_> {
         });
         self.slab[slot as usize].frame = frame;
         let clear = egress.is_some_and(|port| {
-            let out = &self.dirs[self.out[to.node][port]].line;
+            let out = self.out[to.node][port];
             let (switch, id) = (self.switches[s].part(port), PortId(port as u16));
-            out.free() <= self.now
-                && out.rate() <= self.dirs[dir].line.rate()
+            self.lines[out].transmitter.free() <= self.now
+                && self.dirs[out].rate.bps() <= self.dirs[dir].rate.bps()
                 && (0..PRIORITIES).all(|queue| switch.queue_frames(id, queue) == 0)
                 && switch.reaction(id).queues_paused() == 0
                 && !switch.generator(id).due(self.ns())

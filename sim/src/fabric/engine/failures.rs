@@ -60,7 +60,7 @@ impl Fabric<'_> {
     pub(super) fn change_link(&mut self, change: usize) {
         let LinkChange { link, up, .. } = self.failures[change];
         for dir in [2 * link, 2 * link + 1] {
-            self.dirs[dir].down = !up;
+            self.lines[dir].down = !up;
             if !up {
                 self.cut(dir);
             }
@@ -77,13 +77,13 @@ impl Fabric<'_> {
             let Some(frame) = &flying.frame else { continue };
             let is_pause = is_mac_control(frame.bytes());
             if flying.tail > self.now + pipelines[usize::from(is_pause)] {
-                self.dirs[dir].cut(is_pause);
+                self.lines[dir].cut(is_pause);
                 flying.frame = None;
             }
         }
     }
 
     pub(super) fn converge(&mut self) {
-        self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |link| !self.dirs[2 * link].down));
+        self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |link| !self.lines[2 * link].down));
     }
 }

@@ -135,6 +135,8 @@ impl Fabric<'_> {
             deaf: self.deaf_hosts(),
             notes: congestion::notes(self.flows.iter()),
         };
+        let links = self.dirs.iter().zip(self.lines.iter());
+        let links = links.map(|(dir, line)| line.result(dir, &self.plan.names, self.now));
         let hosts = self.plan.names.iter().zip(self.hosts.iter());
         let traces =
             hosts.filter_map(|(name, host)| Some(orders::traces(name, host.nic()?))).flatten().collect();
@@ -145,7 +147,7 @@ impl Fabric<'_> {
             fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
             slowdown_milli: Spread::of(done.map(slow).collect()),
             frames_sent: self.frames_sent,
-            frames_lost: self.dirs.iter().map(|d| d.lost + d.lost_down).sum(),
+            frames_lost: self.lines.iter().map(|line| line.lost + line.lost_down).sum(),
             frames_dropped: dropped.sum(),
             lossless_drops: self.ports().map(|p| p.lossless_drops()).sum(),
             lossless_drops_watchdog: self.ports().map(|p| p.lossless_drops_watchdog()).sum(),
@@ -163,7 +165,7 @@ impl Fabric<'_> {
                 .filter(|(there, _)| **there)
                 .map(|(_, h)| self.host_result(h))
                 .collect(),
-            links: self.dirs.iter().map(|d| d.result(&self.plan.names, self.now)).collect(),
+            links: links.collect(),
             collectives,
             samples: std::mem::take(&mut self.samples),
             timeline: timeline.finish(ns),

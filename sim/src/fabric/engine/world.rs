@@ -15,7 +15,7 @@ use crate::fabric::faults::Faults;
 use crate::fabric::graph::Collective;
 use crate::fabric::hosts::{self, Host};
 use crate::fabric::latency::LatencyRecorder;
-use crate::fabric::links::{Direction, directions, outgoing};
+use crate::fabric::links::{Direction, Line, directions, lines, outgoing};
 use crate::fabric::operations::Operations;
 use crate::fabric::orders::Orders;
 use crate::fabric::play::{lanes, port_names};
@@ -33,6 +33,7 @@ use crate::fabric::units::Duration;
 use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use crate::fabric::{FabricError, lots, multicast, switches};
+use arrayvec::ArrayVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_config::Config;
@@ -56,12 +57,12 @@ pub(super) struct OneFrameWire {
 }
 
 impl Wire<SimFrame> for OneFrameWire {
-    fn send(&mut self, frames: &mut Burst<SimFrame>) -> usize {
-        if self.control.is_some() || self.data.is_some() || frames.is_empty() {
+    fn send(&mut self, frames: &mut ArrayVec<SimFrame, 1>) -> usize {
+        if self.control.is_some() || self.data.is_some() {
             return 0;
         }
-        self.data = Some(frames.remove(0));
-        1
+        self.data = frames.pop();
+        usize::from(self.data.is_some())
     }
 
     fn send_control(&mut self, frame: &[u8]) -> bool {
@@ -170,7 +171,9 @@ pub(super) struct Fabric<'a> {
     pub(super) owners: Arc<[(u64, usize)]>,
     /// Bits of an address that tell hosts apart.
     pub(super) address_mask: u64,
-    pub(super) dirs: Vec<Direction>,
+    pub(super) dirs: Arc<[Direction]>,
+    /// What is known of each by who sends on it.
+    pub(super) lines: Held<Box<Line>>,
     /// Outgoing direction of every port of every node.
     pub(super) out: Arc<[Vec<usize>]>,
     pub(super) hosts: Held<Host>,
@@ -195,8 +198,6 @@ pub(super) struct Fabric<'a> {
     pub(super) slab: Vec<Flying>,
     pub(super) unused: Vec<u32>,
     pub(super) spares: Spares,
-    /// Earliest call asked for, by direction.
-    pub(super) wake: Vec<Ps>,
     pub(super) telemetry: Option<Telemetry>,
     pub(super) latency: Option<Box<LatencyRecorder>>,
     pub(super) now: Ps,
@@ -265,7 +266,8 @@ impl<'a> Fabric<'a> {
             Ok(SwitchNode { parts, core, pausing: 0, holding, refresh_at: 0, gauges, lots, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
-        let dirs = directions(&plan, spec.seed);
+        let dirs = directions(&plan);
+        let lines = lines(&plan, spec.seed).map(Box::new).collect();
         let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
         let obeyed = (0..plan.hosts).map(|host| match there[host] {
@@ -298,7 +300,6 @@ impl<'a> Fabric<'a> {
             membership: None,
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
             latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
-            wake: vec![Ps::MAX; dirs.len()],
             numbers: Arc::new(Numbers::new(spec.host.protocol, &flows, &operations, &hosts)),
             started: Notes::none(flows.len()),
             pairs: Notes::none(flows.len()),
@@ -312,7 +313,8 @@ impl<'a> Fabric<'a> {
             failures,
             owners: owners.into(),
             address_mask,
-            dirs,
+            dirs: dirs.into(),
+            lines,
             out: out.into(),
             hosts,
             switches,

@@ -69,7 +69,7 @@ impl World<'_> {
             flows_done: fcts.len(),
             fct_ns: Spread::of(fcts),
             slowdown_milli: Spread::of(slow),
-            frames_sent: self.dirs.iter().map(|dir| dir.carried).sum(),
+            frames_sent: self.lines.iter().map(|line| line.carried).sum(),
             flows,
             links,
             collectives,
@@ -130,7 +130,7 @@ impl World<'_> {
     }
 
     fn link_result(&self, dir: usize, bottleneck_milli: u64) -> LinkResult {
-        let result = self.dirs[dir].result(&self.plan.names, self.now);
+        let result = self.lines[dir].result(&self.dirs[dir], &self.plan.names, self.now);
         // Frames and rates that pass a link know nothing of one another, and may be more for a while than it carries.
         let busy_milli = result.busy_milli.min(1000);
         LinkResult { busy_milli, bottleneck_milli: Some(bottleneck_milli), ..result }
@@ -149,12 +149,12 @@ impl World<'_> {
             let f = &self.flows[flow as usize];
             let path: Vec<usize> = self.ways().path(f.from, f.to, f.path).collect();
             for dir in path {
-                let dir = &mut self.dirs[dir];
-                (dir.carried, dir.bytes) = (dir.carried - frames, dir.bytes - bytes);
+                let line = &mut self.lines[dir];
+                (line.carried, line.bytes) = (line.carried - frames, line.bytes - bytes);
             }
         }
-        for (dir, link) in self.dirs.iter_mut().zip(&packets.report.links) {
-            (dir.carried, dir.bytes) = (dir.carried + link.frames, dir.bytes + link.bytes);
+        for (line, link) in self.lines.iter_mut().zip(&packets.report.links) {
+            (line.carried, line.bytes) = (line.carried + link.frames, line.bytes + link.bytes);
         }
     }
 

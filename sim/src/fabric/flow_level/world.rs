@@ -7,7 +7,7 @@ use crate::fabric::collective::lay_out_with_engines;
 use crate::fabric::faults::both;
 use crate::fabric::graph::{Collective, Op, Work};
 use crate::fabric::hosts;
-use crate::fabric::links::{Direction, directions, outgoing};
+use crate::fabric::links::{Direction, Line, directions, lines, outgoing};
 use crate::fabric::operations::{Due, Operations};
 use crate::fabric::play::{Progress, lanes};
 use crate::fabric::routes::{self, Routes};
@@ -170,6 +170,7 @@ pub(super) struct World<'a> {
     pub plan: Plan,
     pub routes: Routes,
     pub dirs: Vec<Direction>,
+    pub lines: Vec<Line>,
     pub out: Vec<Vec<usize>>,
     pub flows: Vec<Planned>,
     pub outcomes: Vec<Outcome>,
@@ -235,16 +236,17 @@ impl<'a> World<'a> {
         scope::check_plan(spec, &plan)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
         let Traffic { flows, ops, collectives } = flows(spec, &plan, &routes, &engines)?;
-        let dirs = directions(&plan, spec.seed);
+        let dirs = directions(&plan);
         let mut rates = MaxMin::default();
         for dir in &dirs {
-            rates.add_link(units(dir.line.rate()));
+            rates.add_link(units(dir.rate.bps()));
         }
         let (names, lane_of) = busiest_lanes(&plan, &flows);
         Ok(Self {
             spec,
             routes,
             out: outgoing(&plan),
+            lines: lines(&plan, spec.seed).collect(),
             plan,
             rates,
             contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],
@@ -414,8 +416,8 @@ impl<'a> World<'a> {
         let planned = &self.flows[sending.flow as usize];
         let Planned { flow, from, to, src_port, pair, .. } = *planned;
         for link in &sending.path {
-            let dir = &mut self.dirs[*link as usize];
-            (dir.carried, dir.bytes) = (dir.carried + flow.packets(), dir.bytes + sending.wire);
+            let line = &mut self.lines[*link as usize];
+            (line.carried, line.bytes) = (line.carried + flow.packets(), line.bytes + sending.wire);
         }
         let arrival = self.now.saturating_add(sending.rest);
         self.agenda.push(arrival, Event::Delivered { flow: flow.id });
@@ -464,7 +466,7 @@ impl<'a> World<'a> {
             let Some(sending) = self.sending[number].take() else { continue };
             self.draw(&sending, now);
             let (bytes, _) = sending.progress(now);
-            sending.path.iter().for_each(|link| self.dirs[*link as usize].bytes += bytes);
+            sending.path.iter().for_each(|link| self.lines[*link as usize].bytes += bytes);
             self.sending[number] = Some(sending);
         }
     }

@@ -92,7 +92,7 @@ impl Groups {
         }
         let together = dependent(&fabric.operations, &fabric.flows, fabric.plan.names.len());
         let divided = |together: &[(usize, usize)]| {
-            Partition::new(fabric.spec, &fabric.plan, (&fabric.dirs, &fabric.there), together, most)
+            Partition::new(fabric.spec, &fabric.plan, (&fabric.dirs[..], &fabric.there[..]), together, most)
         };
         let partition = divided(&together).ok_or_else(|| match divided(&[]) {
             None => Undivided::Topology,
@@ -104,7 +104,7 @@ impl Groups {
             return Err(Undivided::Periods);
         }
         let ends = fabric.dirs.iter().filter(|dir| dir.from.node < fabric.plan.hosts);
-        let nearest = ends.map(|dir| 2 * (dir.delay + dir.line.takes(HEAD_BYTES))).min().unwrap_or(0);
+        let nearest = ends.map(|dir| 2 * (dir.delay + dir.rate.takes(HEAD_BYTES))).min().unwrap_or(0);
         Ok(Self { threads, partition, nearest })
     }
 
@@ -197,9 +197,9 @@ impl Groups {
         }
         let got = started.and_then(|s| receives.hosts[f.to].has_received(s.receiver, s.nth));
         let Some(got) = got.filter(|_| f.flow.transport.is_reliable()) else { return false };
-        let line = fabric.dirs[fabric.out[f.to][0]].line;
+        let rate = fabric.dirs[fabric.out[f.to][0]].rate;
         let missing = (f.flow.bytes - got.bytes).saturating_sub(f.flow.payload.into());
-        line.takes(missing) > *lookahead
+        rate.takes(missing) > *lookahead
     }
 }
 

@@ -49,7 +49,7 @@ impl Sets {
 /// From the decision to send to the first effect at the far end of a direction between switches.
 fn lag(spec: &FabricSpec, dir: &Direction) -> Ps {
     let switch = &spec.switch;
-    dir.delay + (switch.egress.0 + switch.ingress.0 + switch.crossbar.0) * PS + dir.line.takes(HEAD_BYTES)
+    dir.delay + (switch.egress.0 + switch.ingress.0 + switch.crossbar.0) * PS + dir.rate.takes(HEAD_BYTES)
 }
 
 impl Partition {
@@ -70,7 +70,7 @@ impl Partition {
         // A host is where its switch is, and so is an engine.
         let is_switch = |node: usize| node >= plan.hosts;
         let dirs = dirs.iter().filter(|d| there[d.from.node] && there[d.to.node]);
-        let (trunks, links): (Vec<_>, Vec<_>) =
+        let (trunks, links): (Vec<&Direction>, Vec<&Direction>) =
             dirs.partition(|d| is_switch(d.from.node) && is_switch(d.to.node));
         links.iter().for_each(|d| sets.unite(d.from.node, d.to.node));
         let lags: BTreeSet<Ps> = trunks.iter().map(|d| lag(spec, d)).collect();
@@ -162,7 +162,7 @@ mod tests {
         );
         let spec = load("x", &text).unwrap();
         let plan = lay_out(&spec).unwrap();
-        let dirs = directions(&plan, spec.seed);
+        let dirs = directions(&plan);
         let there = vec![true; plan.names.len()];
         Partition::new(&spec, &plan, (&dirs, &there), together, most).map(|p| (p, plan))
     }

@@ -59,6 +59,8 @@ impl<'a> Fabric<'a> {
         hosts.take_some(&mut self.hosts, mine);
         let mut switches = Held::none(self.switches.len());
         switches.take_some(&mut self.switches, |s| mine(plan.hosts + s));
+        let mut lines = Held::none(self.lines.len());
+        lines.take_some(&mut self.lines, |dir| mine(self.dirs[dir].from.node));
         let switch_of = |port: usize| self.first_port.partition_point(|first| *first <= port) - 1;
         let receivers = self.receivers_of_rates();
         let timeline = self.timeline.split(
@@ -82,7 +84,8 @@ impl<'a> Fabric<'a> {
             failures: Vec::new(),
             owners: Arc::clone(&self.owners),
             address_mask: self.address_mask,
-            dirs: self.dirs.clone(),
+            dirs: Arc::clone(&self.dirs),
+            lines,
             out: Arc::clone(&self.out),
             hosts,
             switches,
@@ -100,7 +103,6 @@ impl<'a> Fabric<'a> {
             slab: Vec::new(),
             unused: Vec::new(),
             spares: Spares::default(),
-            wake: self.wake.clone(),
             telemetry: self.telemetry.clone(),
             latency: self.latency.as_ref().map(|_| Box::new(LatencyRecorder::new())),
             now: self.now,
@@ -190,15 +192,12 @@ impl<'a> Fabric<'a> {
     /// Takes back what a group had, but for its events.
     fn take_back(&mut self, mut group: Self) {
         let Some(membership) = group.membership.take() else { return };
-        let mine = |node: usize| membership.other(node).is_none();
         self.hosts.take_all(&mut group.hosts);
         self.switches.take_all(&mut group.switches);
-        for (at, dir) in group.dirs.into_iter().enumerate().filter(|(_, dir)| mine(dir.from.node)) {
-            self.dirs[at] = dir;
-            self.wake[at] = group.wake[at];
-            if let (Some(own), Some(other)) = (&mut self.telemetry, &group.telemetry) {
-                own.take_port(at, other);
-            }
+        self.lines.take_all(&mut group.lines);
+        if let (Some(own), Some(other)) = (&mut self.telemetry, &group.telemetry) {
+            let mine = |dir: &usize| membership.other(self.dirs[*dir].from.node).is_none();
+            (0..self.dirs.len()).filter(mine).for_each(|dir| own.take_port(dir, other));
         }
         self.operations.join(group.operations);
         self.paused.append(&mut group.paused);
