@@ -235,6 +235,15 @@ impl Front {
         self.last = wire_bytes(u64::from(len));
         self.wire += self.last;
     }
+
+    /// With others behind these.
+    #[inline(always)]
+    pub fn append(&mut self, behind: &Self) {
+        self.totals.add(behind.totals);
+        self.wire += behind.wire;
+        self.last = behind.last;
+        self.ce += behind.ce;
+    }
 }
 
 impl BatchTotals {

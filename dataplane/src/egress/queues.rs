@@ -511,7 +511,7 @@ impl<F: Frame> Queues<F> {
         let next = voq.next;
         let turn = VoqTurn { batch, lane: &mut voq.lane, alone: next == NIL };
         let Some(accounted) = take(turn) else { return false };
-        if batch.is_empty() {
+        if batch.is_empty() || accounted > 0 {
             self.turn_ends(out, queue, accounted);
         } else if next != NIL {
             voq.next = NIL;

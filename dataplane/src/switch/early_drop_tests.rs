@@ -1,72 +1,10 @@
 //! Queues that drop early, or mark on arrival: what becomes of a frame does not depend on those it comes with, nor on whose lcore
 //! received it, and as many are dropped as the law says.
 
+use super::shard_bed::Bed;
 use super::*;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::rng::Rng;
-
-/// Port 1 is where frames leave, port 0 and port 2 are where they come in. The first shard has port 0, the last one the others.
-struct Bed {
-    shards: Vec<Switch<OwnedFrame>>,
-}
-
-impl Bed {
-    /// Who has received what leaves by port 1 sends it, if `tx_per_lcore`.
-    fn new(params: SwitchParams, shards: usize, tx_per_lcore: bool) -> Self {
-        let mut params = params;
-        for (at, port) in params.ports.iter_mut().enumerate() {
-            (port.shard, port.tx_per_lcore) = (if at == 0 { 0 } else { shards as u8 - 1 }, tx_per_lcore);
-        }
-        params.mmu = MmuParams::lossy(params.ports.len(), 32 << 20);
-        params.frames = 20_000;
-        params.stations = vec![(Profile::standard().key(host(2).to_u64(), 0), PortId(1))];
-        Self { shards: Switch::sharded(&params, shards).unwrap() }
-    }
-
-    /// The shard with port 1.
-    fn owner(&mut self) -> &mut Switch<OwnedFrame> {
-        self.shards.last_mut().unwrap()
-    }
-
-    /// Frames come in, and reach their queue.
-    fn arrive(&mut self, port: u16, frames: impl IntoIterator<Item = OwnedFrame>, now: Nanos) {
-        let switch = if port == 0 { &mut self.shards[0] } else { self.owner() };
-        receive(switch, port, frames, now);
-        self.shards.iter_mut().rev().for_each(|shard| shard.tick(now));
-    }
-
-    /// What leaves by port 1: `budget` frames at most of those that its owner sends.
-    fn leave(&mut self, budget: usize, now: Nanos) -> Vec<Vec<u8>> {
-        let mut wire = Tap::of(BURST);
-        self.owner().transmit(PortId(1), budget, now, &mut wire);
-        if self.shards.len() > 1 {
-            self.shards[0].tick(now);
-            while self.shards[0].transmit_granted(PortId(1), BURST, now, &mut wire) > 0 {}
-            self.owner().tick(now);
-        }
-        wire.frames
-    }
-
-    /// All that waits leaves: in no particular order, as those that are sent elsewhere have one of their own.
-    fn drain(&mut self, now: Nanos) -> Vec<Vec<u8>> {
-        let mut left = Vec::new();
-        while self.shards.iter().any(|shard| shard.held() > 0) {
-            left.extend(self.leave(BURST, now));
-        }
-        left.sort();
-        left
-    }
-
-    fn assert_empty(&mut self) {
-        let mut books = Conservation::default();
-        self.shards.iter_mut().for_each(|shard| {
-            shard.tick(Nanos::MAX / 2);
-            books.add(&shard.conservation());
-            assert_eq!((shard.admission().held_bytes(), shard.admission().queued_bytes()), (0, 0));
-        });
-        assert_eq!((books.error(), books.held), (0, 0), "{books:?}");
-    }
-}
 
 /// One shard; two, of which the owner of a port sends all, or each what it has received.
 const SHARDS: [(usize, bool); 3] = [(1, false), (2, false), (2, true)];
@@ -103,7 +41,7 @@ fn frames_fare_together_as_one_by_one() {
                 let budget = below(100) as usize;
                 let [a, b] = [&mut together, &mut single].map(|bed| match tx_per_lcore {
                     false => bed.leave(budget, now),
-                    true if budget < 30 => bed.drain(now),
+                    true if budget < 30 => bed.drain(BURST, now),
                     true => Vec::new(),
                 });
                 assert!(a == b, "{shards} {seed} {step}");
@@ -115,7 +53,7 @@ fn frames_fare_together_as_one_by_one() {
             lost += stats.drops.0.iter().sum::<u64>();
             marked += stats.ecn_marked.iter().sum::<u64>();
             for mut bed in [together, single] {
-                bed.drain(0);
+                bed.drain(BURST, 0);
                 bed.assert_empty();
             }
         }

@@ -31,8 +31,8 @@ impl<F: Frame> OwnPort<F> {
         self.lanes >> queue & 1 == 1
     }
 
-    /// Moves to the stage what may leave a queue, each input in turn, marking on the way. Nothing, if another lcore is to send the
-    /// first frame.
+    /// Moves to the stage what may leave a queue, each input in turn, marking on the way; whole rounds with the frames that other
+    /// lcores are granted. Nothing, if there is no room for the first frame, or another lcore is to send all there is.
     #[inline(never)]
     pub(super) fn take_in_turns<C: Fn(u32) -> u32>(
         &mut self,
@@ -44,14 +44,15 @@ impl<F: Frame> OwnPort<F> {
         let Some((_, Standing { alone, depth, held_ns })) = queues.front(out, queue) else {
             return Departed::default();
         };
+        let mut limits = limits;
         let mut burst = TurnsOfBurst { departed: Departed::default(), depth, held_ns };
         let (kmin, mut members, mut rounds_fit) = (self.mark[queue].kmin, Members::new(), !alone);
         while burst.departed.may_go_on(limits) {
             if rounds_fit && burst.depth <= kmin {
-                rounds_fit = self.take_rounds(queues, departure, limits, (&mut burst, &mut members));
+                rounds_fit = self.take_rounds(queues, departure, &mut limits, (&mut burst, &mut members));
                 continue;
             }
-            let turn = |turn: VoqTurn<'_, F>| self.take_turn(turn, departure, limits, &mut burst);
+            let turn = |turn: VoqTurn<'_, F>| self.take_turn(turn, departure, &mut limits, &mut burst);
             if !queues.serve(out, queue, turn) {
                 break;
             }
@@ -61,18 +62,27 @@ impl<F: Frame> OwnPort<F> {
     }
 
     /// Takes a frame of an input, or as many as may leave if no other one waits. Bytes of its batch that are accounted for now;
-    /// `None`: another lcore is to send it.
+    /// `None`: it has no turn, as there is no room for what another lcore is to send, or that may go in one.
     #[inline(always)]
     fn take_turn<C: Fn(u32) -> u32>(
         &mut self,
         VoqTurn { batch, lane, alone }: VoqTurn<'_, F>,
         departure: &mut Departure<'_, F, C>,
-        limits: Limits,
+        limits: &mut Limits,
         burst: &mut TurnsOfBurst,
     ) -> Option<u32> {
         let queue = departure.queue;
         if lane.gone == 0 && !self.open_lane(batch, lane, departure, burst) {
-            return None;
+            if alone || departure.granted == 0 {
+                return None;
+            }
+            let standing = Standing { alone, depth: burst.depth, held_ns: burst.held_ns };
+            let front = self.grant_one(batch, &standing, departure);
+            departure.granted -= 1;
+            limits.frames += 1;
+            burst.depth -= u64::from(front.totals.bytes);
+            burst.departed.grant(&front);
+            return Some(front.totals.bytes);
         }
         let (wred, before) = (self.mark[queue], burst.departed.frames);
         while let Some((mut frame, len)) = batch.pop_unaccounted() {
@@ -84,7 +94,7 @@ impl<F: Frame> OwnPort<F> {
             lane.ce += u8::from(batch.came_as_ce(&frame));
             burst.departed.add(wire_bytes(u64::from(len)));
             self.stage.push(frame);
-            if !alone || !burst.departed.may_go_on(limits) {
+            if !alone || !burst.departed.may_go_on(*limits) {
                 break;
             }
         }
@@ -166,28 +176,36 @@ impl<F: Frame> OwnPort<F> {
 
     /// Takes whole rounds, a frame of each input, if some fit. None of the frames is to be marked.
     #[inline(always)]
-    fn take_rounds<C>(
+    fn take_rounds<C: Fn(u32) -> u32>(
         &mut self,
         queues: &mut Queues<F>,
         departure: &mut Departure<'_, F, C>,
-        limits: Limits,
+        limits: &mut Limits,
         (burst, members): (&mut TurnsOfBurst, &mut Members),
     ) -> bool {
         let (out, queue) = (departure.out, departure.queue);
-        let left = burst.departed.left_of(limits);
-        let Some(rounds) = left.and_then(|left| queues.rounds(out, queue, left, members)) else {
+        let left = burst.departed.left_of(*limits);
+        // Who follows frames is told of each one that is granted.
+        let granted = if departure.watched_at.is_some() { 0 } else { departure.granted };
+        let Some(rounds) = left.and_then(|left| queues.rounds(out, queue, (left, granted), members)) else {
             return false;
         };
         for member in members.iter_mut() {
-            if let Some(VoqTurn { batch, lane, .. }) = queues.member(*member)
-                && lane.gone == 0
-                && self.open_lane(batch, lane, departure, burst)
-            {
+            let Some(VoqTurn { batch, lane, .. }) = queues.member(*member) else { continue };
+            if member.elsewhere {
+                let all = Limits { frames: rounds, wire: u64::MAX };
+                let front = self.grant_together(batch, burst.held_ns, all, departure);
+                member.bytes = front.totals.bytes;
+                departure.granted -= rounds;
+                limits.frames += rounds;
+                burst.depth -= u64::from(front.totals.bytes);
+                burst.departed.grant(&front);
+            } else if lane.gone == 0 && self.open_lane(batch, lane, departure, burst) {
                 member.entry = lane.entry;
             }
         }
         for _ in 0..rounds {
-            for member in members.iter_mut() {
+            for member in members.iter_mut().filter(|member| !member.elsewhere) {
                 let Some((frame, len, ce)) = queues.next_of(*member) else { continue };
                 member.ce += u8::from(ce);
                 burst.depth -= u64::from(len);

@@ -1,5 +1,6 @@
 //! What leaves a queue in turns is what would leave it frame by frame, whoever waits for a turn.
 
+use super::shard_bed::Bed;
 use super::*;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::egress::VoqOrder;
@@ -168,4 +169,50 @@ fn a_driver_may_take_a_part_of_what_left_in_turns() {
             assert!(whole == parts, "{seed}");
         }
     }
+}
+
+/// Several inputs share a queue, and another lcore is to send what some of them received: frames that leave together are those, with
+/// those marks, that leave one by one.
+#[test]
+fn what_others_send_leaves_together_as_one_by_one() {
+    let (mut marked, mut all) = (0, 0);
+    for seed in 0..200 {
+        let mut case = Case::new(seed);
+        let mut params = params(6);
+        params.voq = case.order;
+        let wred = Wred { kmin: 4000, kmax: 60_000, pmax: ONE_Q32 / 2, at: MarkAt::Dequeue };
+        params.ports[1].mark = [case.marks.then_some(wred); PRIORITIES];
+        let [mut together, mut single] = [(); 2].map(|()| Bed::new(params.clone(), 2, true));
+        let mut number = 0u32;
+        for step in 1..20 {
+            let now = step * 1000;
+            for input in [0, 2, 3, 4, 5].into_iter().take(1 + case.inputs as usize) {
+                let mut burst = case.burst(u32::from(input));
+                for frame in &mut burst {
+                    number += 1;
+                    let bytes = frame.bytes_mut();
+                    bytes[..6].copy_from_slice(&host(2).0);
+                    bytes[42..46].copy_from_slice(&number.to_be_bytes());
+                }
+                together.arrive(input, burst.clone(), now);
+                burst.into_iter().for_each(|frame| single.arrive(input, [frame], now));
+            }
+            let [a, b] =
+                [(&mut together, BURST), (&mut single, 1)].map(|(bed, budget)| bed.drain(budget, now));
+            assert!(a == b, "{seed} {step}: {} and {} frames", a.len(), b.len());
+            all += a.len();
+        }
+        let stats = [&mut together, &mut single].map(|bed| bed.owner().stats(PortId(1)).clone());
+        assert_eq!(stats[0].ecn_seen_ce, stats[1].ecn_seen_ce, "{seed}");
+        assert_eq!(stats[0].ecn_marked, stats[1].ecn_marked, "{seed}");
+        marked += stats[0].ecn_marked.iter().sum::<u64>();
+        for mut bed in [together, single] {
+            bed.assert_empty();
+            let queues = &bed.owner().queues;
+            let left =
+                |input| (0..PRIORITIES).map(move |queue| queues.bytes_from(PortId(input), PortId(1), queue));
+            assert_eq!((0..6).flat_map(left).sum::<u64>(), 0, "{seed}: bytes by input");
+        }
+    }
+    assert!(all > 100_000 && marked > 1000, "{all} {marked}");
 }

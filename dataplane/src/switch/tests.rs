@@ -24,6 +24,8 @@ mod handoff;
 mod held;
 #[path = "lanes_tests.rs"]
 mod lanes;
+#[path = "shard_bed.rs"]
+mod shard_bed;
 #[path = "storm_control_tests.rs"]
 mod storm_control;
 #[path = "walk_tests.rs"]

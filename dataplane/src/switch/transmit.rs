@@ -25,8 +25,10 @@ pub(super) struct Departure<'a, F, C> {
     charge_of: C,
     pub out: PortId,
     pub queue: usize,
+    /// Frames that others may be given to send, at most.
+    pub granted: usize,
     /// The time, if frames are followed.
-    watched_at: Option<Nanos>,
+    pub watched_at: Option<Nanos>,
 }
 
 /// How many frames of a port may still leave their queues in one call. Those that another lcore is to send cost that one their
@@ -53,6 +55,14 @@ impl Departed {
         self.frames += 1;
         self.wire += wire;
         self.last = wire;
+    }
+
+    /// With frames that another lcore is to send.
+    #[inline(always)]
+    pub fn grant(&mut self, front: &Front) {
+        self.frames += front.totals.frames as usize;
+        self.wire += front.wire;
+        self.last = front.last;
     }
 
     /// Another frame may follow. One goes in any case, if there is room for any.
@@ -118,7 +128,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge_of = |len| admission.charge(len);
         let watched_at = tap.as_ref().map(|_| now);
         let return_path = ReturnPath { peers, owner };
-        let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, watched_at };
+        let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, granted: 0, watched_at };
         let mut room = Room { here, granted: BURST.min(IN_FLIGHT_MAX.saturating_sub(port.in_flight)) };
         while (room.here > 0 || several && room.granted > 0) && port.in_flight_wire < port.most_in_flight_wire
         {
@@ -263,6 +273,7 @@ impl<F: Frame> OwnPort<F> {
         while go_on && room.is_for(|| queues.is_sent_elsewhere(out, queue)) {
             let shaper = self.shaper.as_ref().map_or(u64::MAX, Shaper::wire_left);
             let limits = Limits { frames: room.here, wire: shaper.min(turn.saturating_sub(wire)) };
+            departure.granted = room.granted;
             let in_flight = self.in_flight;
             let mut departed = Departed::default();
             if self.has_lanes(queue) {
@@ -272,7 +283,8 @@ impl<F: Frame> OwnPort<F> {
                 }
             }
             if departed.frames == 0 {
-                let Some(first) = self.take_from_queue(queues, departure, turn, limits) else { break };
+                let first = self.take_from_queue(queues, departure, turn, limits);
+                let Some(first) = first.filter(|first| first.frames > 0) else { break };
                 departed = first;
             }
             room.take(departed.frames, self.in_flight - in_flight);
@@ -304,11 +316,11 @@ impl<F: Frame> OwnPort<F> {
         let (ix, standing) = queues.front(out, queue)?;
         let batch = queues.batch_mut(ix)?;
         let by_few = turn != QueuePick::ALONE && batch.goes_by_few(turn);
-        if limits.frames > 1
-            && (by_few || !self.goes_together(&standing, queue))
-            && batch.header().home == BatchHeader::HERE
-        {
-            return Some(self.take_in_turns(queues, departure, limits));
+        if limits.frames > 1 && (by_few || !self.goes_together(&standing, queue)) {
+            // What another lcore is to send has turns beside what is sent here; alone it goes in one.
+            if batch.header().home == BatchHeader::HERE || !standing.alone {
+                return Some(self.take_in_turns(queues, departure, limits));
+            }
         }
         let Front { totals, wire, last, .. } = match batch.is_foreign() {
             false => self.take_front(batch, standing, limits, departure),
@@ -383,42 +395,125 @@ impl<F: Frame> OwnPort<F> {
         limits: Limits,
         departure: &mut Departure<'_, F, C>,
     ) -> Front {
-        let (header, out, queue) = (batch.header(), departure.out, departure.queue);
-        if header.home == BatchHeader::HERE {
+        let queue = departure.queue;
+        if batch.header().home == BatchHeader::HERE {
             departure.return_path.open(batch);
             return self.take_front(batch, standing, limits, departure);
         }
-        let paused_ns = standing.held_ns.wrapping_sub(batch.held_ns());
-        let staged = |front: &Front| Staged { header, totals: front.totals, out, paused_ns };
-        let front = if header.copies == Meta::SINGLE && self.goes_together(&standing, queue) {
-            let front = batch.front(Limits { frames: usize::MAX, ..limits }, &departure.charge_of);
-            let whole = front.totals.frames as usize == batch.len();
-            if whole && let Some(buffer) = batch.take_buffer() {
-                departure.return_path.grant(staged(&front), buffer);
-            } else {
-                departure.return_path.open(batch);
-                let mut frames = ArrayVec::<F, BATCH_MAX>::new();
-                batch.take(&front, &mut frames);
-                departure.return_path.grant_loose(staged(&front), frames.into_iter());
-            }
-            self.stats.ecn_seen_ce[queue] += u64::from(front.ce);
-            front
+        // Who follows frames is told of each one.
+        if departure.watched_at.is_none() && self.goes_together(&standing, queue) {
+            let limits = Limits { frames: usize::MAX, ..limits };
+            return self.grant_together(batch, standing.held_ns, limits, departure);
+        }
+        if standing.alone {
+            return self.grant_one_by_one(batch, standing, limits, departure);
+        }
+        self.grant_one(batch, &standing, departure)
+    }
+
+    /// Grants the first frame of a batch, which may be marked.
+    #[inline(always)]
+    pub(super) fn grant_one<C: Fn(u32) -> u32>(
+        &mut self,
+        batch: &mut FrameBatch<F>,
+        standing: &Standing,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Front {
+        departure.return_path.open(batch);
+        let (header, paused_ns) = (batch.header(), standing.held_ns.wrapping_sub(batch.held_ns()));
+        let Some((frame, front)) = self.take_granted(batch, standing, departure) else {
+            return Front::default();
+        };
+        self.grant_loose(std::iter::once(frame), (header, &front), paused_ns, departure);
+        front
+    }
+
+    /// Grants frames of the only input, each of which may be marked, or is followed.
+    #[inline(never)]
+    fn grant_one_by_one<C: Fn(u32) -> u32>(
+        &mut self,
+        batch: &mut FrameBatch<F>,
+        standing: Standing,
+        limits: Limits,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Front {
+        departure.return_path.open(batch);
+        let (header, paused_ns) = (batch.header(), standing.held_ns.wrapping_sub(batch.held_ns()));
+        let (mut standing, mut frames) = (standing, ArrayVec::<F, BATCH_MAX>::new());
+        let mut front = Front::default();
+        while (frames.is_empty() || limits.goes_on(front.wire))
+            && let Some((frame, next)) = self.take_granted(batch, &standing, departure)
+        {
+            standing.depth -= u64::from(next.totals.bytes);
+            frames.push(frame);
+            front.append(&next);
+        }
+        self.grant_loose(frames.drain(..), (header, &front), paused_ns, departure);
+        front
+    }
+
+    /// [`OwnPort::take_one`] of a frame that another lcore is to send. Who follows frames is told.
+    #[inline(always)]
+    fn take_granted<C: Fn(u32) -> u32>(
+        &mut self,
+        batch: &mut FrameBatch<F>,
+        standing: &Standing,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Option<(F, Front)> {
+        let header = batch.header();
+        let (frame, front) = self.take_one(batch, standing, departure)?;
+        if let Some(at) = departure.watched_at {
+            let depth = Some(standing.depth - u64::from(front.totals.bytes));
+            let taken = Taken { key: Key::of(&header), out: departure.out, at, depth };
+            departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
+        }
+        Some((frame, front))
+    }
+
+    /// Grants the frames that may leave the front of a batch together, a whole batch unopened. None of them is to be marked.
+    #[inline(never)]
+    pub(super) fn grant_together<C: Fn(u32) -> u32>(
+        &mut self,
+        batch: &mut FrameBatch<F>,
+        held_ns: Nanos,
+        limits: Limits,
+        departure: &mut Departure<'_, F, C>,
+    ) -> Front {
+        let (header, paused_ns) = (batch.header(), held_ns.wrapping_sub(batch.held_ns()));
+        let front = batch.front(limits, &departure.charge_of);
+        self.stats.ecn_seen_ce[departure.queue] += u64::from(front.ce);
+        let whole = front.totals.frames as usize == batch.len();
+        if whole && let Some(buffer) = batch.take_buffer() {
+            self.count_granted(&front);
+            let staged = Staged { header, totals: front.totals, out: departure.out, paused_ns };
+            departure.return_path.grant(staged, buffer);
         } else {
             departure.return_path.open(batch);
-            let Some((frame, front)) = self.take_one(batch, &standing, departure) else {
-                return Front::default();
-            };
-            if let Some(at) = departure.watched_at {
-                let depth = standing.depth - u64::from(front.totals.bytes);
-                let taken = Taken { key: Key::of(&header), out, at, depth: Some(depth) };
-                departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
-            }
-            departure.return_path.grant_loose(staged(&front), std::iter::once(frame));
-            front
-        };
+            let mut frames = ArrayVec::<F, BATCH_MAX>::new();
+            batch.take(&front, &mut frames);
+            self.grant_loose(frames.drain(..), (header, &front), paused_ns, departure);
+        }
+        front
+    }
+
+    /// Grants frames that were taken out of their buffer.
+    #[inline(always)]
+    fn grant_loose<C>(
+        &mut self,
+        frames: impl Iterator<Item = F>,
+        (header, front): (BatchHeader, &Front),
+        paused_ns: Nanos,
+        departure: &mut Departure<'_, F, C>,
+    ) {
+        self.count_granted(front);
+        let staged = Staged { header, totals: front.totals, out: departure.out, paused_ns };
+        departure.return_path.grant_loose(staged, frames);
+    }
+
+    #[inline(always)]
+    fn count_granted(&mut self, front: &Front) {
         self.in_flight += front.totals.frames as usize;
         self.in_flight_wire += front.totals.wire();
-        front
     }
 
     /// Queues that may not send now: paused by the peer, held back by an operator, about to be emptied.

@@ -18,32 +18,55 @@ pub struct Member {
     pub entry: u8,
     /// How many of the frames that it gave came in as CE.
     pub ce: u8,
+    /// Another lcore is to send its frames: those of all rounds leave together.
+    pub elsewhere: bool,
+    /// Their bytes, then, which are accounted for.
+    pub bytes: u32,
 }
 
 /// Those that take part, in the order of their turns.
 pub type Members = ArrayVec<Member, MAX_PORTS>;
 
 impl<F: Frame> Queues<F> {
-    /// How many whole rounds may leave a queue in which several VOQs wait, and who takes part. `None`: not one, or another lcore is to
-    /// send some of the frames.
-    pub fn rounds(&self, out: PortId, queue: usize, limits: Limits, members: &mut Members) -> Option<usize> {
+    /// How many whole rounds may leave a queue in which several VOQs wait, and who takes part. `granted`: frames that others may be
+    /// given to send, beside those of `limits` that are sent here. `None`: not one.
+    pub fn rounds(
+        &self,
+        out: PortId,
+        queue: usize,
+        (limits, granted): (Limits, usize),
+        members: &mut Members,
+    ) -> Option<usize> {
         members.clear();
-        let (mut most, mut wire) = (limits.frames, 0);
+        let (mut most, mut wire, mut here) = (usize::MAX, 0, 0);
         let mut ix = self.active[out.index() * PRIORITIES + queue].first;
         while let Some(voq) = self.voqs.get(ix as usize) {
             let batch = self.batches.get(voq.head as usize)?;
-            if members.len() == limits.frames || batch.header().home != BatchHeader::HERE {
+            let elsewhere = batch.header().home != BatchHeader::HERE;
+            here += usize::from(!elsewhere);
+            most = most.min(batch.len());
+            // To grant one frame together is no less than to grant it alone.
+            if here > limits.frames || here <= members.len() && most == 1 {
                 return None;
             }
-            most = most.min(batch.len());
             wire += batch.longest_wire();
-            members.push(Member { voq: ix, batch: voq.head, entry: voq.lane.entry, ce: 0 });
+            members.push(Member {
+                voq: ix,
+                batch: voq.head,
+                entry: voq.lane.entry,
+                ce: 0,
+                elsewhere,
+                bytes: 0,
+            });
             ix = voq.next;
         }
         if members.len() < 2 || limits.wire < wire {
             return None;
         }
-        Some(most.min(limits.frames / members.len()).min((limits.wire / wire) as usize))
+        let fit = |room: usize, each: usize| room.checked_div(each).unwrap_or(usize::MAX);
+        let most = most.min(fit(limits.frames, here)).min(fit(granted, members.len() - here));
+        let rounds = most.min((limits.wire / wire) as usize);
+        (rounds > 0).then_some(rounds)
     }
 
     /// The batch and the lane of who takes part in rounds.
@@ -77,15 +100,20 @@ impl<F: Frame> Queues<F> {
         for member in members {
             let Some(voq) = self.voqs.get_mut(member.voq as usize) else { continue };
             let Some(batch) = self.batches.get_mut(member.batch as usize) else { continue };
-            voq.lane.gone += rounds as u16;
-            voq.lane.ce += member.ce;
             voq.next = NIL;
-            let (mut bytes, own) = (0, queue_ix * self.ports + usize::from(batch.header().in_port));
+            let (mut bytes, own) =
+                (member.bytes, queue_ix * self.ports + usize::from(batch.header().in_port));
+            if !member.elsewhere {
+                voq.lane.gone += rounds as u16;
+                voq.lane.ce += member.ce;
+            }
             if batch.is_empty() {
-                let lane = std::mem::take(&mut voq.lane);
-                let gone = batch.all_popped(lane.gone.into());
-                each(lane, gone);
-                bytes = u64::from(gone.bytes);
+                if !member.elsewhere {
+                    let lane = std::mem::take(&mut voq.lane);
+                    let gone = batch.all_popped(lane.gone.into());
+                    each(lane, gone);
+                    bytes = gone.bytes;
+                }
                 voq.head = std::mem::replace(&mut batch.next, self.free);
                 self.free = member.batch;
             }
@@ -96,7 +124,7 @@ impl<F: Frame> Queues<F> {
                 }
                 last = member.voq;
             }
-            self.voqs[own].bytes -= bytes;
+            self.voqs[own].bytes -= u64::from(bytes);
         }
         let active = &mut self.active[queue_ix];
         (active.first, active.last) = (first, last);
