@@ -400,18 +400,17 @@ impl<F: Frame> OwnPort<F> {
             departure.return_path.open(batch);
             return self.take_front(batch, standing, limits, departure);
         }
-        // Who follows frames is told of each one.
-        if departure.watched_at.is_none() && self.goes_together(&standing, queue) {
+        if departure.watched_at.is_some() || !standing.alone {
+            return self.grant_one(batch, &standing, departure);
+        }
+        if self.goes_together(&standing, queue) {
             let limits = Limits { frames: usize::MAX, ..limits };
             return self.grant_together(batch, standing.held_ns, limits, departure);
         }
-        if standing.alone {
-            return self.grant_one_by_one(batch, standing, limits, departure);
-        }
-        self.grant_one(batch, &standing, departure)
+        self.grant_marked(batch, standing, limits, departure)
     }
 
-    /// Grants the first frame of a batch, which may be marked.
+    /// Grants the first frame of a batch, which may be marked. Who follows frames is told.
     #[inline(always)]
     pub(super) fn grant_one<C: Fn(u32) -> u32>(
         &mut self,
@@ -421,16 +420,21 @@ impl<F: Frame> OwnPort<F> {
     ) -> Front {
         departure.return_path.open(batch);
         let (header, paused_ns) = (batch.header(), standing.held_ns.wrapping_sub(batch.held_ns()));
-        let Some((frame, front)) = self.take_granted(batch, standing, departure) else {
+        let Some((frame, front)) = self.take_one(batch, standing, departure) else {
             return Front::default();
         };
+        if let Some(at) = departure.watched_at {
+            let depth = Some(standing.depth - u64::from(front.totals.bytes));
+            let taken = Taken { key: Key::of(&header), out: departure.out, at, depth };
+            departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
+        }
         self.grant_loose(std::iter::once(frame), (header, &front), paused_ns, departure);
         front
     }
 
-    /// Grants frames of the only input, each of which may be marked, or is followed.
+    /// Grants frames of the only input, each of which may be marked.
     #[inline(never)]
-    fn grant_one_by_one<C: Fn(u32) -> u32>(
+    fn grant_marked<C: Fn(u32) -> u32>(
         &mut self,
         batch: &mut FrameBatch<F>,
         standing: Standing,
@@ -442,7 +446,7 @@ impl<F: Frame> OwnPort<F> {
         let (mut standing, mut frames) = (standing, ArrayVec::<F, BATCH_MAX>::new());
         let mut front = Front::default();
         while (frames.is_empty() || limits.goes_on(front.wire))
-            && let Some((frame, next)) = self.take_granted(batch, &standing, departure)
+            && let Some((frame, next)) = self.take_one(batch, &standing, departure)
         {
             standing.depth -= u64::from(next.totals.bytes);
             frames.push(frame);
@@ -450,24 +454,6 @@ impl<F: Frame> OwnPort<F> {
         }
         self.grant_loose(frames.drain(..), (header, &front), paused_ns, departure);
         front
-    }
-
-    /// [`OwnPort::take_one`] of a frame that another lcore is to send. Who follows frames is told.
-    #[inline(always)]
-    fn take_granted<C: Fn(u32) -> u32>(
-        &mut self,
-        batch: &mut FrameBatch<F>,
-        standing: &Standing,
-        departure: &mut Departure<'_, F, C>,
-    ) -> Option<(F, Front)> {
-        let header = batch.header();
-        let (frame, front) = self.take_one(batch, standing, departure)?;
-        if let Some(at) = departure.watched_at {
-            let depth = Some(standing.depth - u64::from(front.totals.bytes));
-            let taken = Taken { key: Key::of(&header), out: departure.out, at, depth };
-            departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
-        }
-        Some((frame, front))
     }
 
     /// Grants the frames that may leave the front of a batch together, a whole batch unopened. None of them is to be marked.
