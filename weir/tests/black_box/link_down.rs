@@ -44,6 +44,19 @@ fn named(socket: &str) -> u64 {
     drops + ports.iter().map(|row| count(row, "nic_tx_errors") + count(row, "nic_missed")).sum::<u64>()
 }
 
+/// The same once it grows no more: drivers are asked once a second.
+fn settled(socket: &str) -> u64 {
+    let mut before = named(socket);
+    loop {
+        std::thread::sleep(Duration::from_millis(1500));
+        let now = named(socket);
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
 /// Numbers of the frames that have arrived.
 fn arrived(host: &Socket) -> BTreeSet<u32> {
     let mut buffer = [0; 2048];
@@ -80,7 +93,7 @@ fn frames_for_a_link_that_goes_are_lost_by_name_and_none_of_them_arrives_late() 
     };
     // The switch's end of the cable, and that of its peer.
     for end in ["w1", "h1", "w1", "h1"] {
-        let (lost, dropped) = (named(&socket), ns.counts("w1").tx_dropped);
+        let (lost, dropped) = (settled(&socket), ns.counts("w1").tx_dropped);
         let (first, mut behind) = (send() - 1, 0);
         std::thread::scope(|scope| {
             let pull = scope.spawn(|| {
