@@ -8,7 +8,9 @@
 use super::OwnPort;
 use super::stage::Staged;
 use super::transmit::{Departed, Departure};
-use crate::egress::{BatchHeader, BatchTotals, FrameBatch, Lane, Limits, Members, Queues, Standing, VoqTurn};
+use crate::egress::{
+    BatchHeader, BatchTotals, FrameBatch, Front, Lane, Limits, Members, Queues, Standing, VoqTurn,
+};
 use crate::frame::Frame;
 use crate::pfc::bits;
 use crate::types::{BURST, Nanos, PortId, wire_bytes};
@@ -22,6 +24,18 @@ struct TurnsOfBurst {
     depth: u64,
     /// ns the queue was held by received pauses.
     held_ns: Nanos,
+}
+
+impl TurnsOfBurst {
+    /// Frames have left that another lcore is to send: they take of the room for such, `granted`, and none of that of `limits`.
+    #[inline(always)]
+    fn grant(&mut self, front: &Front, granted: &mut usize, limits: &mut Limits) {
+        let frames = front.totals.frames as usize;
+        *granted -= frames;
+        limits.frames += frames;
+        self.depth -= u64::from(front.totals.bytes);
+        self.departed.grant(front);
+    }
 }
 
 impl<F: Frame> OwnPort<F> {
@@ -78,10 +92,7 @@ impl<F: Frame> OwnPort<F> {
             }
             let standing = Standing { alone, depth: burst.depth, held_ns: burst.held_ns };
             let front = self.grant_one(batch, &standing, departure);
-            departure.granted -= 1;
-            limits.frames += 1;
-            burst.depth -= u64::from(front.totals.bytes);
-            burst.departed.grant(&front);
+            burst.grant(&front, &mut departure.granted, limits);
             return Some(front.totals.bytes);
         }
         let (wred, before) = (self.mark[queue], burst.departed.frames);
@@ -196,10 +207,7 @@ impl<F: Frame> OwnPort<F> {
                 let all = Limits { frames: rounds, wire: u64::MAX };
                 let front = self.grant_together(batch, burst.held_ns, all, departure);
                 member.bytes = front.totals.bytes;
-                departure.granted -= rounds;
-                limits.frames += rounds;
-                burst.depth -= u64::from(front.totals.bytes);
-                burst.departed.grant(&front);
+                burst.grant(&front, &mut departure.granted, limits);
             } else if lane.gone == 0 && self.open_lane(batch, lane, departure, burst) {
                 member.entry = lane.entry;
             }
