@@ -86,8 +86,13 @@ def internet_checksum(data):
 
 
 def ethernet(slot, ethertype, packet, pcp=None):
+    return not_padded(slot, ethertype, packet, pcp).ljust(SHORTEST - FCS, b"\0")
+
+
+def not_padded(slot, ethertype, packet, pcp=None):
+    """As veth, tap and virtio bring it, which are no wire."""
     tag = b"" if pcp is None else struct.pack("!HH", 0x8100, pcp << 13 | VLAN)
-    return b"".join((*slot.macs(), tag, struct.pack("!H", ethertype), packet)).ljust(SHORTEST - FCS, b"\0")
+    return b"".join((*slot.macs(), tag, struct.pack("!H", ethertype), packet))
 
 
 def ipv4(slot, datagram, dscp=0, ecn=0):
@@ -104,6 +109,11 @@ def plain(slot, size=64, dscp=0, pcp=None, ecn=0):
     """IPv4 and UDP, with or without an 802.1Q tag."""
     headers = 14 + (0 if pcp is None else 4) + 20 + 8
     return ethernet(slot, 0x0800, ipv4(slot, udp(slot, bytes(size - FCS - headers)), dscp, ecn), pcp)
+
+
+def short(slot):
+    """UDP with 0 to 17 bytes, the shortest packets that people send: frames of 42 to 59 bytes without FCS."""
+    return not_padded(slot, 0x0800, ipv4(slot, udp(slot, bytes(slot.rng.randrange(18)))))
 
 
 def at_dscp(choose):
@@ -447,6 +457,7 @@ ACCESS, TRUNK = "vlan = { access = 10 }\n", 'vlan = { trunk = "10" }\n'
 VLANS = {"each": (ACCESS, "mtu = 1604\n" + TRUNK)}
 MIRROR = '\n[[mirror]]\nname = "m"\nports = "p0"\n'
 UNLIMITED = 'storm_control = { broadcast = "90G", unknown_unicast = "90G", multicast = "90G" }\n'
+MANY_STATIONS = "\n[fdb]\ncapacity = 32768\n"
 TOO_MANY = "\n[fdb]\ncapacity = 64\n"
 LAG = '\n[[lag]]\nname = "l"\nmembers = ["p1", "p2"]\n'
 EARLY_DROP = """
@@ -483,6 +494,9 @@ SITUATIONS = {
         Mix("incast-kinds", "the same, 64, 594 and 1518 bytes, 4 classes", imix, at_random, qos=OF_DSCP, rest=THIRD, **TO_THIRD),
         Mix("incast-marked", "the same as `incast`, ECT, to a queue whose depth marks some", ect, at_random, rest=THIRD + MARKED, **TO_THIRD),
         Mix("marked", "64 pairs in turn, ECT, to queues whose depth marks some", ect, rest=MARKED),
+        Mix("unpadded", "64 pairs in turn, shorter than any frame on a wire: UDP with 0 to 17 bytes", short),
+        Mix("three-tags", "64 pairs in turn, three tags", in_vlan(20, in_vlan(20, in_vlan(20)))),
+        Mix("stations8192", "8192 x 8192 stations at random", plain, at_random, 8192, 16384, buffer='size = "32MiB"\n', rest=MANY_STATIONS),
         Mix("access", "64 pairs in turn, both ports in one VLAN, no tags", plain, ports=ACCESS),
         Mix("push-pop", "the same, the second port with tags: one is pushed or popped", untagged_or_tagged(10), **VLANS),
         Mix("vlan-flood", "broadcasts of 64 stations to a port of each kind, with tags and without", untagged_or_tagged(10, broadcast), at_random,

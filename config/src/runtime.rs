@@ -57,9 +57,11 @@ pub enum RuntimeError {
 /// quanta of an unshaped port count as if it ran at this speed.
 pub const NOMINAL_RATE: u64 = 100_000_000_000;
 
-/// Decisions about frames that an lcore keeps: four places for each kind that 8192 frames can have on two ports, so that
-/// hardly one finds none.
-const FLOW_CACHE: usize = 65536;
+/// Decisions about frames that an lcore keeps at least: eight places for each kind that 8192 frames can have on two ports, so
+/// that hardly one finds none, and few find theirs beside where they are looked for first.
+const FLOW_CACHE: usize = 131_072;
+/// Decisions for each entry of the forwarding table, where that has room for more stations than most have.
+const DECISIONS_OF_STATION: usize = 2;
 /// The same of a switch in a simulation, of which there may be thousands.
 const SIMULATED_FLOW_CACHE: usize = 512;
 
@@ -102,7 +104,7 @@ pub fn switch_params(
             Voq::Fifo => VoqOrder::Fifo,
         },
         flow_cache: match config.platform {
-            Platform::Polled => FLOW_CACHE,
+            Platform::Polled => FLOW_CACHE.max(config.fdb.capacity as usize * DECISIONS_OF_STATION),
             Platform::Simulated => SIMULATED_FLOW_CACHE,
         },
         fdb_capacity: config.fdb.capacity as usize,

@@ -10,6 +10,8 @@ use crate::types::MIN_FRAME_BYTES;
 
 /// Bytes from the start of a frame that a key can cover: both addresses, a tag, the EtherType and the first two of IP.
 const COVERED: usize = 20;
+/// The same where two tags are left out of it: the inner one is in no key.
+const COVERED_WITH_TAGS: usize = COVERED + 4;
 /// The shortest header of any format.
 const LEAST: usize = 12;
 
@@ -93,7 +95,7 @@ impl FlowKey {
     }
 }
 
-/// The shortest frame on the wire: nothing of it has to be looked for.
+/// What a frame on the wire has at least: nothing of it has to be looked for.
 type Head = [u8; MIN_FRAME_BYTES as usize];
 
 /// Of the four bytes behind two MAC addresses, these are EtherType, IP version and length of header.
@@ -119,11 +121,19 @@ fn half(head: &Head, at: usize) -> Option<u32> {
 
 impl Profile {
     /// The key of a frame of `len` bytes of which `bytes` can be read. `None`: the frame is looked at by itself. It is
-    /// malformed or for the bridge itself (MAC control, reserved addresses) or shorter than any frame on the wire; or so much of it
-    /// matters that no key has room for it.
+    /// malformed or for the bridge itself (MAC control, reserved addresses), it ends within its headers, or so much of it matters
+    /// that no key has room for it.
     #[inline(always)]
     pub fn flow_key(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
-        let head: &Head = bytes.first_chunk()?;
+        match bytes.first_chunk() {
+            Some(head) => self.key_of(head, bytes, len),
+            None => self.key_of_unpadded(bytes, len),
+        }
+    }
+
+    /// The same of a frame that begins with `head`.
+    #[inline(always)]
+    fn key_of(&self, head: &Head, bytes: &[u8], len: usize) -> Option<FlowKey> {
         // The same with less to ask for the most usual frames.
         let start = half(head, 12)?;
         let odd = (head[0] | head[6]) & 1 != 0 || len > self.max_frame;
@@ -139,6 +149,16 @@ impl Profile {
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, u64::from(behind) | cnp?]));
         }
         self.any_kept(head, bytes, len)?.key(head)
+    }
+
+    /// The same of a frame that nobody padded, as virtual devices bring them. Zeros stand for what it lacks: a key covers none
+    /// of them, and lengths in its headers that reach there are longer than the frame.
+    #[inline(never)]
+    fn key_of_unpadded(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
+        let mut head: Head = [0; _];
+        head.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        let is_whole = bytes.len() == len && len >= COVERED_WITH_TAGS;
+        if is_whole { self.key_of(&head, bytes, len) } else { None }
     }
 
     /// Called rather than inlined: the loop over plain frames needs its registers.
@@ -168,7 +188,7 @@ impl Profile {
             at += 4;
             if is_tag(ethertype) {
                 // The outer one is in the first 16 bytes then.
-                ethertype = be16(head, at + 2).filter(|inner| header == 14 && !is_tag(*inner))?;
+                ethertype = be16(head, at + 2).filter(|_| header == 14)?;
                 at += 4;
                 two_tags = 4;
             }

@@ -176,7 +176,7 @@ fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
         bytes.extend(tag(tpid, vid, dice.below(7) as u16));
     }
     let (tos, len) =
-        (dice.one(&[0, 26 << 2, 48 << 2]) | dice.below(4) as u8, dice.one(&[30, 46, 46, 90, 140]));
+        (dice.one(&[0, 26 << 2, 48 << 2]) | dice.below(4) as u8, dice.one(&[30, 40, 46, 46, 90, 140]));
     let udp = |dice: &mut Dice| {
         let ports = [1000 + dice.below(3) as u16, dice.one(&[4791, 4791, 53])];
         let mut udp = ports.map(u16::to_be_bytes).concat();
@@ -193,14 +193,15 @@ fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
             bytes.extend(udp(dice));
         }
         _ => {
-            let (total, header) = (dice.one(&[46, 46, 46, 1500]), dice.one(&[0x45, 0x45, 0x45, 0x46, 0x25]));
+            let (total, header) = (dice.one(&[30, 40, 46, 46, 46, 1500]), dice.one(&[0x45, 0x45, 0x45, 0x46, 0x25]));
             let fragment = dice.one(&[0, 0, 0, 3]);
             bytes.extend([8, 0, header, tos, 0, total as u8, 0, 0, 0, fragment, 64, 17, 0, 0, 10, 0, 0]);
             bytes.extend([from as u8, 10, 0, 0, dst as u8]);
             bytes.extend(udp(dice));
         }
     }
-    let len = bytes.len().max(60) + len - 30;
+    // Devices that are no wire do not pad.
+    let len = bytes.len().max(dice.one(&[60, 60, 0])) + len - 30;
     bytes.resize(len, 0);
     if dice.one_in(25) {
         bytes.truncate(dice.below(20));

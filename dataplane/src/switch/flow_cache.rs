@@ -322,6 +322,8 @@ pub(super) struct FlowCache {
     seen: (u64, u32),
     /// Times that some or all became void.
     voids: u64,
+    /// One was displaced since somebody began to look: nobody is told when it becomes void.
+    displaced: bool,
     /// Decisions that found their set taken.
     refused: u64,
     /// Decisions that were kept since all became void.
@@ -340,6 +342,7 @@ impl FlowCache {
             index: Index::new(sets * WAYS),
             seen: (0, 0),
             voids: 0,
+            displaced: false,
             refused: 0,
             kept: 0,
         }
@@ -385,14 +388,20 @@ impl FlowCache {
         };
         if !index.remove(station, *epoch, is_void) {
             self.invalidate();
-        } else if self.kept != before {
+        } else if self.kept != before || self.displaced {
             self.voids += 1;
         }
     }
 
-    /// Changes whenever a decision that was found may no longer hold.
-    pub fn voids(&self) -> u64 {
+    /// Changes when a decision may no longer hold that is found from now on.
+    pub fn begin_look(&mut self) -> u64 {
+        self.displaced = false;
         self.voids
+    }
+
+    /// No decision that was found since [`Self::begin_look`] said this has become void.
+    pub fn hold(&self, voids: u64) -> bool {
+        self.voids == voids
     }
 
     /// What a valid entry has above the key of a frame of `port`.
@@ -484,8 +493,7 @@ impl FlowCache {
         let entry = &mut self.sets[set].0[way];
         let taken = entry.mark() == mark;
         self.kept += usize::from(!taken);
-        // Nobody is told any more when a decision that was displaced becomes void.
-        self.voids += u64::from(taken && entry.key != key);
+        self.displaced |= taken && entry.key != key;
         self.index.replace(set * WAYS + way, taken, self.epoch, stations);
         *entry = Entry { key, decision };
     }

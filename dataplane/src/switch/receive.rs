@@ -237,8 +237,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn receive_some(&mut self, rx: &mut RxContext, frames: ArrayVec<F, AT_ONCE>) {
         let port = rx.port;
+        let voids = self.flow_cache.begin_look();
         let (params, tag) = (&self.ports[port.index()].params, self.flow_cache.tag(port));
-        let voids = self.flow_cache.voids();
         let look = |frame: &F| {
             let key = params.profile.flow_key(frame.bytes(), frame.len());
             match key.map(|key| self.flow_cache.at(self.flow_cache.place(key, tag))) {
@@ -250,7 +250,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             frames.iter().map(look).collect();
         for (frame, look) in frames.into_iter().zip(looks) {
             match look {
-                Ok(decision) if self.flow_cache.voids() == voids && self.is_refused_again(rx, decision) => {
+                Ok(decision) if self.flow_cache.hold(voids) && self.is_refused_again(rx, decision) => {
                     self.put(rx, decision.unlearned(None), frame);
                     continue;
                 }
