@@ -193,7 +193,8 @@ fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
             bytes.extend(udp(dice));
         }
         _ => {
-            let (total, header) = (dice.one(&[30, 40, 46, 46, 46, 1500]), dice.one(&[0x45, 0x45, 0x45, 0x46, 0x25]));
+            let (total, header) =
+                (dice.one(&[30, 40, 46, 46, 46, 1500]), dice.one(&[0x45, 0x45, 0x45, 0x46, 0x25]));
             let fragment = dice.one(&[0, 0, 0, 3]);
             bytes.extend([8, 0, header, tos, 0, total as u8, 0, 0, 0, fragment, 64, 17, 0, 0, 10, 0, 0]);
             bytes.extend([from as u8, 10, 0, 0, dst as u8]);

@@ -17,14 +17,25 @@ use super::tap::Taken;
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchBuffer, EnqueueRequest};
 use crate::fdb::FdbEvent;
+use crate::frame::Frame;
 use crate::types::{BURST, Nanos, PortId};
+use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 
 /// Places of a ring: for what two bursts are if each frame goes by itself, and few enough to stay in a near cache.
 const RING: usize = 2 * BURST;
 
-const _: () = assert!(RING >= BATCH_MAX, "frames of a grant that come without a buffer are taken at once");
+/// The same of frames that come without a buffer, in lines.
+const LINES: usize = RING / 2;
+
+/// Handles that a cache line holds, beside their number.
+const LINE: usize = 7;
+
+const _: () = assert!(LINES >= BATCH_MAX, "the lines of a grant are taken at once");
+
+/// Frames of a grant that come without a buffer.
+pub(super) type FrameLine<F> = ArrayVec<F, LINE>;
 
 /// News that wait at most, per direction.
 const NEWS: usize = 1024;
@@ -34,8 +45,16 @@ const NEWS: usize = 1024;
 #[repr(align(64))]
 pub(super) struct TxGrant<F> {
     pub staged: Staged,
-    /// Their buffer; `None`: they are the next of the frames that come without one.
-    pub buffer: Option<BatchBuffer<F>>,
+    pub frames: GrantFrames<F>,
+}
+
+/// Where the frames of a grant are.
+#[derive(Debug)]
+pub(super) enum GrantFrames<F> {
+    /// In the buffer they came in.
+    Buffer(BatchBuffer<F>),
+    /// In the next lines, so many.
+    Lines(u8),
 }
 
 /// What else the owner of a port says to an lcore whose frames it was given.
@@ -133,17 +152,15 @@ impl<T> Channel<T> {
         self.from.pop().ok()
     }
 
-    /// The first entry that is available, where it is.
+    /// Takes the first of `count` available entries, up to one that `may` says no to, or whoever iterates leaves.
     #[inline(always)]
-    pub fn peek(&self) -> Option<&T> {
-        self.from.peek().ok()
-    }
-
-    /// Moves the first `count` available entries behind those of `to`. `false`: there are not as many yet.
-    #[inline(always)]
-    pub fn take(&mut self, count: usize, to: &mut VecDeque<T>) -> bool {
-        let available = self.from.read_chunk(count);
-        available.map(|chunk| to.extend(chunk)).is_ok()
+    pub fn take_while(&mut self, count: usize, mut may: impl FnMut(&T) -> bool) -> impl Iterator<Item = T> {
+        let chunk = self.from.read_chunk(count).ok();
+        let most = chunk.as_ref().map_or(0, |chunk| {
+            let (first, rest) = chunk.as_slices();
+            first.iter().chain(rest).take_while(|entry| may(entry)).count()
+        });
+        chunk.into_iter().flatten().take(most)
     }
 
     /// Looks at the first `count` available entries, where they are, and takes them.
@@ -183,7 +200,7 @@ pub struct Peer<F> {
     pub(super) requests: Channel<EnqueueRequest<F>>,
     pub(super) grants: Channel<TxGrant<F>>,
     /// Frames of grants that name no buffer.
-    pub(super) loose: Channel<F>,
+    pub(super) loose: Channel<FrameLine<F>>,
     pub(super) completions: Channel<TxCompletion>,
     pub(super) notes: Channel<Note<F>>,
     pub(super) news_to: Producer<FdbEvent>,
@@ -201,22 +218,48 @@ impl<F> Peer<F> {
         self.grants.flush();
         self.completions.flush();
     }
+}
 
+impl<F: Frame> Peer<F> {
     /// Grants frames without a buffer, together with those that were granted last if these are of the same kind:
-    /// at most a batch, which finds room in a ring.
+    /// at most a batch.
     #[inline(always)]
-    pub(super) fn grant_loose(&mut self, staged: Staged, frames: impl Iterator<Item = F>) {
-        self.loose.pending.extend(frames);
+    pub(super) fn grant_loose(&mut self, staged: Staged, frames: &mut ArrayVec<F, BATCH_MAX>) {
+        let pending = &mut self.loose.pending;
         match self.grants.pending.back_mut() {
-            Some(TxGrant { staged: last, buffer: None })
+            Some(TxGrant { staged: last, frames: GrantFrames::Lines(lines) })
                 if staged.continues(last)
                     && (last.totals.frames + staged.totals.frames) as usize <= BATCH_MAX =>
             {
                 last.totals.add(staged.totals);
+                if let Some(line) = pending.back_mut() {
+                    line.extend(frames.drain(..line.remaining_capacity().min(frames.len())));
+                }
+                *lines += put_in_lines(frames, pending);
             }
-            _ => self.grants.queue(TxGrant { staged, buffer: None }),
+            _ => {
+                let frames = GrantFrames::Lines(put_in_lines(frames, pending));
+                self.grants.queue(TxGrant { staged, frames });
+            }
         }
     }
+}
+
+/// Moves frames behind those of `to`; how many lines they take.
+#[inline(always)]
+fn put_in_lines<F: Frame>(frames: &mut ArrayVec<F, BATCH_MAX>, to: &mut VecDeque<FrameLine<F>>) -> u8 {
+    let mut lines = 0;
+    while !frames.is_empty() {
+        let mut line = FrameLine::new();
+        if frames.len() <= LINE {
+            F::append(frames, &mut line);
+        } else {
+            line.extend(frames.drain(..LINE));
+        }
+        to.push_back(line);
+        lines += 1;
+    }
+    lines
 }
 
 /// Both ends of a pair of rings with `ring` places, for which `waiting` may wait: memory is reserved for these here, and
@@ -241,7 +284,7 @@ pub fn peers<F>(shards: usize, frames: usize, in_flight: usize) -> Vec<Vec<Optio
             let (requests_a, requests_b) = channel(ring, frames - ring);
             // These are bounded by what was granted and is not yet completed.
             let (grants_a, grants_b) = channel(RING, in_flight);
-            let (loose_a, loose_b) = channel(RING, in_flight);
+            let (loose_a, loose_b) = channel(LINES, in_flight);
             let (completions_a, completions_b) = channel(RING, in_flight);
             let (notes_a, notes_b) = channel(RING, in_flight);
             let (news_ab, news_from_a) = RingBuffer::new(NEWS);
@@ -275,8 +318,9 @@ mod tests {
     use crate::frame::OwnedFrame;
 
     #[test]
-    fn grants_and_completions_are_a_cache_line_each() {
+    fn grants_completions_and_lines_are_a_cache_line_each() {
         assert_eq!((size_of::<TxGrant<OwnedFrame>>(), size_of::<TxCompletion>()), (64, 64));
+        assert_eq!(size_of::<FrameLine<OwnedFrame>>(), 64);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Frames whose egress port is another lcore's, on both sides of the rings ([`super::channels`]).
 
-use super::channels::{Note, Peer, TxCompletion, TxGrant, TxOutcome};
+use super::channels::{GrantFrames, Note, Peer, TxCompletion, TxGrant, TxOutcome};
 use super::lost::count_lost;
 use super::ports::Ports;
 use super::stage::Staged;
 use super::{Key, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchBuffer, BatchHeader, BatchList, EnqueueRequest, FrameBatch, Meta};
-use crate::frame::{Frame, FrameRow};
+use crate::frame::{Frame, FrameList, FrameRow};
 use crate::mmu::headroom::bytes_in;
 use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
@@ -77,13 +77,13 @@ impl<F: Frame> ReturnPath<'_, F> {
     #[inline(always)]
     pub fn grant(&mut self, staged: Staged, buffer: BatchBuffer<F>) {
         if let Some(peer) = self.peer(PortId(staged.header.in_port)) {
-            peer.grants.queue(TxGrant { staged, buffer: Some(buffer) });
+            peer.grants.queue(TxGrant { staged, frames: GrantFrames::Buffer(buffer) });
         }
     }
 
     /// Lets the lcore that frames came from send some that are in no buffer any more.
     #[inline(always)]
-    pub fn grant_loose(&mut self, staged: Staged, frames: impl Iterator<Item = F>) {
+    pub fn grant_loose(&mut self, staged: Staged, frames: &mut ArrayVec<F, BATCH_MAX>) {
         if let Some(peer) = self.peer(PortId(staged.header.in_port)) {
             peer.grant_loose(staged, frames);
         }
@@ -258,18 +258,28 @@ fn complete<F: Frame, A: Admission>(ports: &mut Ports<F>, admission: &mut A, com
 
 /// The lcore that received the frames, when the owner of their egress port has scheduled them.
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Puts the grants of another lcore where they are carried out, `count` of them.
+    /// Puts the grants of another lcore where they are carried out, `count` of them, as far as their frames have come.
     fn accept_grants(&mut self, peer: usize, count: usize) {
-        for _ in 0..count {
-            let Some(peer) = self.peers[peer].as_mut() else { return };
-            let Some(TxGrant { staged, buffer }) = peer.grants.peek() else { return };
-            let (out, loose) = (staged.out, buffer.is_none());
-            let Some(port) = self.ports.remote_mut(out) else { return };
-            if loose && !peer.loose.take(staged.totals.frames as usize, &mut port.loose) {
-                return;
+        let Self { peers, ports, granted, .. } = self;
+        let Some(Peer { grants, loose, .. }) = peers[peer].as_mut() else { return };
+        let mut left = loose.available();
+        let mut lines = loose.take_while(left, |_| true);
+        let have_come = |grant: &TxGrant<F>| match grant.frames {
+            GrantFrames::Buffer(_) => true,
+            GrantFrames::Lines(lines) => {
+                let rest = left.checked_sub(lines.into());
+                left = rest.unwrap_or(left);
+                rest.is_some()
             }
-            self.granted.insert(out);
-            port.grants.extend(peer.grants.pop());
+        };
+        for grant in grants.take_while(count, have_come) {
+            let out = grant.staged.out;
+            let Some(port) = ports.remote_mut(out) else { return };
+            if let GrantFrames::Lines(count) = grant.frames {
+                port.loose.extend(lines.by_ref().take(count.into()));
+            }
+            port.grants.push_back(grant);
+            granted.insert(out);
         }
     }
 
@@ -306,15 +316,16 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let budget = budget.min(port.stage.capacity());
         while let Some(next) = port.grants.front()
             && (port.stage.is_empty() || next.staged.totals.frames as usize + port.stage.len() <= budget)
-            && let Some(TxGrant { staged, buffer }) = port.grants.pop_front()
+            && let Some(TxGrant { staged, frames }) = port.grants.pop_front()
         {
-            match buffer {
-                Some(mut buffer) => {
+            match frames {
+                GrantFrames::Buffer(mut buffer) => {
                     buffer.append_to(port.stage.frames_mut());
                     buffers.push(buffer);
                 }
-                None => {
-                    port.stage.frames_mut().extend(port.loose.drain(..staged.totals.frames as usize));
+                GrantFrames::Lines(lines) => {
+                    let lines = (0..lines).map_while(|_| port.loose.pop_front());
+                    lines.for_each(|mut line| port.stage.frames_mut().append(&mut line));
                 }
             }
             port.stage.note(staged);

@@ -1,7 +1,8 @@
 //! Ports as one lcore has them: its own whole, of another one's what it takes to send for its owner.
 
+use super::channels::{FrameLine, TxGrant};
 use super::stage::Stage;
-use super::{OwnPort, PortParams, channels::TxGrant};
+use super::{OwnPort, PortParams};
 use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::portset::PortSet;
@@ -85,7 +86,7 @@ pub(super) struct RemotePort<F: Frame> {
     /// Grants that are not yet in the stage.
     pub grants: VecDeque<TxGrant<F>>,
     /// Frames of those that name no buffer.
-    pub loose: VecDeque<F>,
+    pub loose: VecDeque<FrameLine<F>>,
     /// Frames of those, and of what is staged, that are to be dropped because the link went down.
     pub condemned: usize,
     pub condemned_as: DropReason,

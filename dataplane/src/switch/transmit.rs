@@ -428,7 +428,9 @@ impl<F: Frame> OwnPort<F> {
             let taken = Taken { key: Key::of(&header), out: departure.out, at, depth };
             departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
         }
-        self.grant_loose(std::iter::once(frame), (header, &front), paused_ns, departure);
+        let mut frames = ArrayVec::new();
+        frames.push(frame);
+        self.grant_loose(&mut frames, (header, &front), paused_ns, departure);
         front
     }
 
@@ -452,7 +454,7 @@ impl<F: Frame> OwnPort<F> {
             frames.push(frame);
             front.append(&next);
         }
-        self.grant_loose(frames.drain(..), (header, &front), paused_ns, departure);
+        self.grant_loose(&mut frames, (header, &front), paused_ns, departure);
         front
     }
 
@@ -466,19 +468,21 @@ impl<F: Frame> OwnPort<F> {
         departure: &mut Departure<'_, F, C>,
     ) -> Front {
         let (header, paused_ns) = (batch.header(), held_ns.wrapping_sub(batch.held_ns()));
-        let front = batch.front(limits, &departure.charge_of);
-        self.stats.ecn_seen_ce[departure.queue] += u64::from(front.ce);
-        let whole = front.totals.frames as usize == batch.len();
-        if whole && let Some(buffer) = batch.take_buffer() {
+        let front = if let Some(front) = batch.whole(limits)
+            && let Some(buffer) = batch.take_buffer()
+        {
             self.count_granted(&front);
             let staged = Staged { header, totals: front.totals, out: departure.out, paused_ns };
             departure.return_path.grant(staged, buffer);
+            front
         } else {
             departure.return_path.open(batch);
             let mut frames = ArrayVec::<F, BATCH_MAX>::new();
-            batch.take(&front, &mut frames);
-            self.grant_loose(frames.drain(..), (header, &front), paused_ns, departure);
-        }
+            let front = batch.take_within(limits, &departure.charge_of, &mut frames);
+            self.grant_loose(&mut frames, (header, &front), paused_ns, departure);
+            front
+        };
+        self.stats.ecn_seen_ce[departure.queue] += u64::from(front.ce);
         front
     }
 
@@ -486,7 +490,7 @@ impl<F: Frame> OwnPort<F> {
     #[inline(always)]
     fn grant_loose<C>(
         &mut self,
-        frames: impl Iterator<Item = F>,
+        frames: &mut ArrayVec<F, BATCH_MAX>,
         (header, front): (BatchHeader, &Front),
         paused_ns: Nanos,
         departure: &mut Departure<'_, F, C>,
