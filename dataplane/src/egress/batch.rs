@@ -3,7 +3,9 @@
 //! Frames of a burst that share port, priority group and queue go through the switch as batches of up to
 //! [`BATCH_MAX`]: what they have in common is written, compared, charged and released once for all of them.
 
+use super::header::{BatchHeader, Meta};
 use super::request::{BatchBuffer, EnqueueRequest, RequestFrames};
+use super::totals::{BatchTotals, Front, Limits};
 use crate::frame::{Frame, FrameList, FrameRow};
 use crate::parse::EcnCode;
 use crate::types::{MIN_FRAME_BYTES, Nanos, PortId, WIRE_OVERHEAD_BYTES, wire_bytes};
@@ -18,110 +20,6 @@ const _: () = {
 
 /// As many frames of one length are taken as cheaply one by one as together.
 const FEW: u64 = 4;
-
-/// What the switch knows about a queued frame beyond its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meta {
-    /// When it was received.
-    pub rx_ns: Nanos,
-    /// Number of its copy count when several queues hold it; [`Meta::SINGLE`] otherwise.
-    pub copies: u32,
-    /// Bytes, without FCS.
-    pub len: u16,
-    /// Priority group it is charged to (`port * 8 + pg`, control groups behind).
-    pub pg: u16,
-    /// Port it came from.
-    pub in_port: u16,
-    /// Egress queue.
-    pub queue: u8,
-    /// Where its ECN bits are, and whether it came in as CE.
-    pub ecn: EcnCode,
-    /// Lcore that sends it, see [`BatchHeader::home`].
-    pub home: u8,
-    /// ns its queue had been held by received pauses when it came to it.
-    pub held_ns: Nanos,
-}
-
-impl Meta {
-    /// The only copy.
-    pub const SINGLE: u32 = u32::MAX;
-
-    /// What it has in common with others of its batch.
-    #[inline(always)]
-    pub fn header(&self) -> BatchHeader {
-        BatchHeader {
-            rx_ns: self.rx_ns,
-            copies: self.copies,
-            pg: self.pg,
-            in_port: self.in_port,
-            queue: self.queue,
-            ecn: self.ecn,
-            home: self.home,
-        }
-    }
-}
-
-/// What the frames of a batch have in common; fields as in [`Meta`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchHeader {
-    /// When they were received.
-    pub rx_ns: Nanos,
-    /// [`Meta::SINGLE`], or each frame is one of several copies: the copy count of the first. Each one behind it has the next.
-    pub copies: u32,
-    /// Priority group.
-    pub pg: u16,
-    /// Port they came from.
-    pub in_port: u16,
-    /// Egress queue.
-    pub queue: u8,
-    /// Where their ECN bits are, and whether they came in as CE.
-    pub ecn: EcnCode,
-    /// Another lcore (shard), which received them and sends them too, when the owner of the port says so; or
-    /// [`BatchHeader::HERE`].
-    pub home: u8,
-}
-
-impl BatchHeader {
-    /// Who queues the frames sends them.
-    pub const HERE: u8 = u8::MAX;
-
-    /// Of no frames.
-    pub(crate) const NONE: Self = Self {
-        rx_ns: 0,
-        copies: Meta::SINGLE,
-        pg: 0,
-        in_port: 0,
-        queue: 0,
-        ecn: EcnCode::NONE,
-        home: Self::HERE,
-    };
-
-    /// Of the frames behind the first ones of a batch.
-    #[inline(always)]
-    pub fn behind(self, frames: u32) -> Self {
-        let copies = if self.copies == Meta::SINGLE { self.copies } else { self.copies + frames };
-        Self { copies, ..self }
-    }
-
-    /// Its frames came in with CE.
-    #[inline(always)]
-    pub fn is_ce(&self) -> bool {
-        self.ecn.is_ce()
-    }
-
-    /// One of the frames of this header.
-    #[inline(always)]
-    pub fn meta_of<F: Frame>(&self, frame: &F, held_ns: Nanos) -> Meta {
-        Meta { ecn: self.ecn.of(frame), ..self.meta(frame.len() as u16, held_ns) }
-    }
-
-    /// A frame of this header and of this length.
-    #[inline(always)]
-    pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
-        let Self { rx_ns, copies, pg, in_port, queue, ecn, home } = *self;
-        Meta { rx_ns, copies, len, pg, in_port, queue, ecn, home, held_ns }
-    }
-}
 
 /// Frames, up to [`BATCH_MAX`] or fewer ([`Frame::Row`]), and what they add up to.
 #[derive(Debug)]
@@ -180,95 +78,10 @@ impl BatchEcn {
     }
 }
 
-/// How much may leave a queue in one go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Frames.
-    pub frames: usize,
-    /// Bytes on the wire after which no other frame begins. One goes in any case.
-    pub wire: u64,
-}
-
-impl Limits {
-    /// Another frame may begin when so many bytes on the wire have gone.
-    #[inline(always)]
-    pub fn goes_on(self, wire: u64) -> bool {
-        wire < self.wire
-    }
-}
-
-/// Frames that may leave the front of a batch together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Front {
-    /// What they are.
-    pub totals: BatchTotals,
-    /// Their bytes on the wire, and those of the last one alone.
-    pub wire: u64,
-    /// See `wire`.
-    pub last: u64,
-    /// How many came in as CE.
-    pub ce: u32,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     First,
     Last,
-}
-
-/// What frames add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BatchTotals {
-    /// Frames.
-    pub frames: u32,
-    /// Their bytes, without FCS.
-    pub bytes: u32,
-    /// What the buffer charges for them.
-    pub charge: u32,
-}
-
-impl Front {
-    /// With one more frame behind the others, `len` bytes long.
-    #[inline(always)]
-    pub fn add(&mut self, len: u32, charge: u32) {
-        self.totals.add(BatchTotals { frames: 1, bytes: len, charge });
-        self.last = wire_bytes(u64::from(len));
-        self.wire += self.last;
-    }
-
-    /// With others behind these.
-    #[inline(always)]
-    pub fn append(&mut self, behind: &Self) {
-        self.totals.add(behind.totals);
-        self.wire += behind.wire;
-        self.last = behind.last;
-        self.ce += behind.ce;
-    }
-}
-
-impl BatchTotals {
-    /// Bytes they take on the wire, were none of them shorter than a frame may be there.
-    #[inline(always)]
-    pub fn wire(&self) -> u64 {
-        u64::from(self.bytes) + u64::from(self.frames) * WIRE_OVERHEAD_BYTES
-    }
-
-    /// With those of other frames.
-    #[inline(always)]
-    pub fn add(&mut self, other: BatchTotals) {
-        self.frames += other.frames;
-        self.bytes += other.bytes;
-        self.charge += other.charge;
-    }
-
-    /// What remains without frames that are among them.
-    pub fn without(self, part: BatchTotals) -> BatchTotals {
-        BatchTotals {
-            frames: self.frames - part.frames,
-            bytes: self.bytes - part.bytes,
-            charge: self.charge - part.charge,
-        }
-    }
 }
 
 impl<F: Frame> FrameBatch<F> {

@@ -1,6 +1,7 @@
 //! What waits for a port, and in which order it leaves.
 
 mod batch;
+mod header;
 mod microburst;
 #[cfg(test)]
 mod numbered;
@@ -8,10 +9,12 @@ mod queues;
 mod request;
 mod schedule;
 mod shaper;
+mod totals;
 mod tournament;
 
 pub use batch::BATCH_MAX;
-pub(crate) use batch::{BatchHeader, BatchTotals, FrameBatch, Front, Limits, Meta};
+pub(crate) use batch::FrameBatch;
+pub(crate) use header::{BatchHeader, Meta};
 pub(crate) use microburst::Microbursts;
 pub use microburst::{Microburst, MicroburstConfig};
 #[cfg(test)]
@@ -22,3 +25,4 @@ pub(crate) use request::{BatchBuffer, EnqueueRequest};
 pub use schedule::{Discipline, QueueSchedule};
 pub(crate) use schedule::{QueuePick, Scheduler};
 pub(crate) use shaper::Shaper;
+pub(crate) use totals::{BatchTotals, Front, Limits};

@@ -8,8 +8,10 @@ mod rounds;
 
 pub use rounds::Members;
 
-use super::batch::{BatchHeader, BatchTotals, FrameBatch, Meta};
+use super::batch::FrameBatch;
+use super::header::{BatchHeader, Meta};
 use super::request::{BatchBuffer, EnqueueRequest};
+use super::totals::BatchTotals;
 use crate::frame::Frame;
 use crate::parse::EcnCode;
 use crate::types::{Nanos, PRIORITIES, PortId};

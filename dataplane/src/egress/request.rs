@@ -1,7 +1,9 @@
 //! Frames that travel between lcores: which they are is said beside them, so that who only passes them on touches
 //! none of their memory.
 
-use super::batch::{BatchHeader, BatchTotals, padding};
+use super::batch::padding;
+use super::header::BatchHeader;
+use super::totals::BatchTotals;
 use crate::frame::{Frame, FrameRow, SizedFrames};
 use crate::types::PortId;
 use arrayvec::ArrayVec;

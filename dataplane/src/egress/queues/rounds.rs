@@ -3,7 +3,8 @@
 //! That is what [`Queues::serve`] does frame by frame. Who knows that a round fits can take it at once: nobody needs to be asked
 //! whose turn it is, and after a round it is the first one's turn again.
 
-use super::super::batch::{BatchHeader, BatchTotals, Limits};
+use super::super::header::BatchHeader;
+use super::super::totals::{BatchTotals, Limits};
 use super::{Lane, NIL, Queues, VoqTurn};
 use crate::frame::Frame;
 use crate::types::{MAX_PORTS, PRIORITIES, PortId};
