@@ -104,6 +104,9 @@ const PLAIN_MASK: u32 = 0x00ff_ffff;
 pub(super) const PLAIN_IPV4: u32 = 0x0045_0008;
 /// An 802.1Q tag in front of it: the first two of the four bytes.
 pub(super) const PLAIN_TAG: u32 = 0x0000_0081;
+/// IPv6, of whatever traffic class: with [`IPV6_MASK`] in place of [`PLAIN_MASK`].
+pub(super) const PLAIN_IPV6: u32 = 0x0060_dd86;
+const IPV6_MASK: u32 = 0x00f0_ffff;
 /// Of no frame.
 pub(super) const NOT_PLAIN: u32 = u32::MAX;
 
@@ -147,6 +150,10 @@ impl Profile {
         {
             let cnp = self.plain_ipv4(18, head, len);
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, u64::from(behind) | cnp?]));
+        }
+        if start & IPV6_MASK == self.plain_ipv6 && !odd {
+            let ([second, _], cnp) = (KEEP[COUNTS + 16 - LEAST], self.ipv6(14, head, bytes, len));
+            return Some(FlowKey([word(head, 0)?, word(head, 8)? & second, cnp?]));
         }
         self.any_kept(head, bytes, len)?.key(head)
     }

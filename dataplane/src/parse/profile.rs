@@ -1,6 +1,6 @@
 //! A checked format, and the one pass over a frame's headers.
 
-use super::flow_key::{NOT_PLAIN, PLAIN_IPV4, PLAIN_TAG};
+use super::flow_key::{NOT_PLAIN, PLAIN_IPV4, PLAIN_IPV6, PLAIN_TAG};
 use super::headers::{self, MAC_CONTROL, Opcodes, be16};
 use super::key::{ADDRESS_MASK, GROUP_BIT, SPACE_SHIFT, VID_SHIFT};
 use super::{
@@ -70,6 +70,8 @@ pub struct Profile {
     pub(super) plain_start: u32,
     /// The same of its 802.1Q tag.
     pub(super) plain_tag: u32,
+    /// The same of IPv6.
+    pub(super) plain_ipv6: u32,
     learning: bool,
     trust: Vec<TrustSource>,
 }
@@ -112,6 +114,7 @@ impl Profile {
             type1_ethertype: spec.type1_ethertype,
             plain_start: if is_standard { PLAIN_IPV4 } else { NOT_PLAIN },
             plain_tag: if is_standard && spec.vlan { PLAIN_TAG } else { NOT_PLAIN },
+            plain_ipv6: if is_standard { PLAIN_IPV6 } else { NOT_PLAIN },
             learning: spec.learning,
             trust: spec.trust.clone(),
         })
