@@ -155,6 +155,10 @@ impl Profile {
             let ([second, _], cnp) = (KEEP[COUNTS + 16 - LEAST], self.ipv6(14, head, bytes, len));
             return Some(FlowKey([word(head, 0)?, word(head, 8)? & second, cnp?]));
         }
+        if start & 0xffff == self.plain_type1 && !odd {
+            let cnp = self.transport(len.checked_sub(14)?, head.get(14));
+            return Some(FlowKey([word(head, 0)?, word(head, 8)? & KEEP[14 - LEAST][0], cnp?]));
+        }
         self.any_kept(head, bytes, len)?.key(head)
     }
 

@@ -72,6 +72,8 @@ pub struct Profile {
     pub(super) plain_tag: u32,
     /// The same of IPv6.
     pub(super) plain_ipv6: u32,
+    /// EtherType of TYPE1, as a frame has it, in a format without IP; else what none has.
+    pub(super) plain_type1: u32,
     learning: bool,
     trust: Vec<TrustSource>,
 }
@@ -94,6 +96,11 @@ impl Profile {
         let is_standard = spec.ip
             && (spec.header_len, spec.ethertype_off) == (standard.header_len, standard.ethertype_off)
             && (spec.dst_group, spec.src_group) == (standard.dst_group, standard.src_group);
+        let is_type1 = !spec.ip
+            && (spec.header_len, spec.ethertype_off) == (standard.header_len, standard.ethertype_off)
+            && spec.src_group.is_none()
+            && spec.type1_ethertype != MAC_CONTROL
+            && !headers::is_tag(spec.type1_ethertype);
         Ok(Self {
             header_len,
             max_frame: DEFAULT_MAX_FRAME,
@@ -115,6 +122,7 @@ impl Profile {
             plain_start: if is_standard { PLAIN_IPV4 } else { NOT_PLAIN },
             plain_tag: if is_standard && spec.vlan { PLAIN_TAG } else { NOT_PLAIN },
             plain_ipv6: if is_standard { PLAIN_IPV6 } else { NOT_PLAIN },
+            plain_type1: if is_type1 { spec.type1_ethertype.swap_bytes().into() } else { NOT_PLAIN },
             learning: spec.learning,
             trust: spec.trust.clone(),
         })
