@@ -142,6 +142,13 @@ impl Job {
         self.failure
     }
 
+    /// It does not fail from `now` until `until` if its peers send what they should, and nobody has to be sent things again more often
+    /// than `times` without progress.
+    pub fn survives(&self, times: u64, now: Nanos, until: Nanos) -> bool {
+        let waits = self.params.straggler == Straggler::Wait;
+        waits && self.failure.is_none() && self.peers.iter().all(|peer| peer.survives(times, now, until))
+    }
+
     /// Everything it had to say is acknowledged, or nobody is there to acknowledge it.
     pub fn is_drained(&self) -> bool {
         self.peers.iter().all(|peer| peer.dead || peer.is_idle())

@@ -392,6 +392,14 @@ impl Peer {
         }
     }
 
+    /// It is not given up from `now` until `until` if it has to be sent things again no more often than `times`.
+    pub(crate) fn survives(&self, times: u64, now: Nanos, until: Nanos) -> bool {
+        let given_up = |since: Nanos| since.saturating_add(self.patience.0) <= until;
+        let asked = (self.unanswered > 0).then_some(self.probed.0);
+        let waits = [Some(now), self.stuck_since, asked];
+        !self.dead && self.window.survives(times) && !waits.into_iter().flatten().any(given_up)
+    }
+
     /// It is given up.
     pub(crate) fn bury(&mut self, outbox: &mut Outbox) {
         self.dead = true;

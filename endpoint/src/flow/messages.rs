@@ -56,7 +56,7 @@ struct Message {
 }
 
 /// The messages of a queue pair at its receiving end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Incoming {
     messages: Vec<Message>,
     /// The message of the packet that is to come.

@@ -251,6 +251,13 @@ impl GoBackN {
         }
     }
 
+    /// It does not fail if it has to go back so often without progress.
+    pub fn survives(&self, times: u64) -> bool {
+        let forever = self.limits.rnr_retry == RNR_RETRY_FOREVER;
+        let left = if forever { self.retries_left } else { self.retries_left.min(self.rnr_retries_left) };
+        u64::from(left) >= times
+    }
+
     /// Nothing more is sent of the `tail` packets there are, after a failure.
     pub fn abandon(&mut self, tail: u64) {
         self.ack_deadline = None;

@@ -488,6 +488,11 @@ impl Hca {
         self.events.push_back(Event::QpFailed(qp.qpn, Failure::Request(status)));
     }
 
+    /// No queue pair fails if it has to send again so often without progress.
+    pub fn survives(&self, times: u64) -> bool {
+        self.qps.iter().all(|qp| qp.requester.survives(times))
+    }
+
     /// The next frame to be sent at `now`, if any: CNPs first, then answers, then requests and
     /// datagrams whose time has come, queue pairs in turn.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {

@@ -138,6 +138,11 @@ impl Requester {
         self.flight.answer(psn, syndrome, now)
     }
 
+    /// See [`GoBackN::survives`].
+    pub fn survives(&self, times: u64) -> bool {
+        self.flight.survives(times)
+    }
+
     /// `Ok(true)`: an acknowledgement was overdue and sending starts again.
     pub fn handle_timeout(&mut self, now: Nanos) -> Result<bool, Status> {
         self.flight.handle_timeout(now)

@@ -22,6 +22,7 @@ use weir_endpoint::rclink::frame::Station;
 use weir_endpoint::rclink::link::raw_message_len;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::station::MIN_MESSAGE;
+use weir_inc::engine::Engine;
 
 /// DSCP of CNPs, that of adapters (`cnp_dscp`). The presets put CNPs in their class whatever it is.
 pub(super) const CNP_DSCP: u8 = 48;
@@ -205,24 +206,40 @@ impl Host {
         if let Self::Roce(host) = self { host.rank(seat) } else { None }
     }
 
+    /// What it is if it is an engine.
+    pub fn as_engine(&self) -> Option<&Engine> {
+        if let Self::Engine(port) = self { Some(port.engine()) } else { None }
+    }
+
     /// A failure that time, not a frame, has brought.
     pub fn take_late(&mut self) -> Option<Arrival> {
         self.roce()?.take_late()
     }
 
-    /// Number of the next end it sends such a flow by, or in RC Link receives one by.
-    pub fn next(&self, carriage: Carriage) -> u32 {
-        match (self, carriage) {
-            (Self::Roce(host), _) => host.nic.next_sender(),
-            (Self::Engine(_), _) => 0,
-            (Self::RcLink(nic), Carriage::Pair) => nic.next_end(),
-            (Self::RcLink(nic), _) => nic.next_datagram(),
+    /// Number of the next end that [`Self::open`] sends by.
+    pub fn next_sender(&self) -> u32 {
+        match self {
+            Self::Roce(host) => host.nic.next_sender(),
+            Self::Engine(_) => 0,
+            Self::RcLink(nic) => nic.next_datagram(),
         }
     }
 
-    /// A queue pair that sends a flow, or receives it, with its number here and that of its other end.
+    /// A queue pair of RC Link is connected, before its first flow: it sends, or receives, and its other end has the number `peer`.
+    pub fn connect(&mut self, opening: &Opening, sends: bool, peer: u32) {
+        let Self::RcLink(nic) = self else { return };
+        let other = if sends { opening.ends[1] } else { opening.ends[0] };
+        let station = Station { mac: other.1, ip: ip(other.0) };
+        let backs_off = opening.backs_off && sends;
+        // What is not possible was refused when flows were made.
+        let made = nic.connect(&opening.flow, station, peer, opening.class, sends, backs_off);
+        debug_assert!(made.is_ok());
+    }
+
+    /// A queue pair of RoCEv2 that sends a flow, or receives it, with its number here and that of its other end; of RC Link a flow
+    /// that has none.
     pub fn open(&mut self, opening: &Opening, sends: bool, [number, peer]: [u32; 2]) {
-        debug_assert!(self.receives_apart() && !sends || number == self.next(opening.carriage));
+        debug_assert!(!sends || number == self.next_sender());
         let [own, other] = if sends { opening.ends } else { [opening.ends[1], opening.ends[0]] };
         // What is not possible was refused when flows were made.
         let made = match self {
@@ -247,11 +264,7 @@ impl Host {
                 let station = Station { mac: other.1, ip: ip(other.0) };
                 let flow = opening.flow;
                 let (kind, to, copy_of) = match opening.carriage {
-                    Carriage::Pair => {
-                        let backs_off = opening.backs_off && sends;
-                        let made = nic.add(flow, station, peer, opening.class, sends, backs_off);
-                        return debug_assert!(made.is_ok());
-                    }
+                    Carriage::Pair => return debug_assert!(false, "it was connected before"),
                     Carriage::Group { number, copy_of } => {
                         (Datagram::Multicast, multicast::station(number), copy_of)
                     }
@@ -269,12 +282,12 @@ impl Host {
         debug_assert!(made);
     }
 
-    /// One more flow over queue pair `at`.
+    /// A flow over queue pair `at`, which is there.
     pub fn open_more(&mut self, flow: Flow, sends: bool, at: u32) {
         match self {
             Self::Roce(host) if sends => host.nic.send_more(at, flow),
             Self::Roce(host) => host.nic.expect_more(at, flow),
-            Self::RcLink(nic) => nic.add_more(at, flow),
+            Self::RcLink(nic) => nic.add(at, flow),
             Self::Engine(_) => {}
         }
     }
@@ -346,11 +359,6 @@ impl Host {
             Self::Engine(_) => Default::default(),
             Self::RcLink(nic) => (nic.sent(at, nth), nic.rate(at)),
         }
-    }
-
-    /// Ends it receives by have numbers of their own, given in any order.
-    pub fn receives_apart(&self) -> bool {
-        matches!(self, Self::Roce(_))
     }
 
     /// Its sending end `at` may have sent every packet of its flow `nth`.

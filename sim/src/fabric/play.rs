@@ -50,14 +50,6 @@ pub enum Undivided {
     /// What depends on one another at once is played together.
     #[error("operations at its hosts begin with the end of others elsewhere, without a message")]
     Operations,
-    /// The numbers of RC Link's queue pairs.
-    #[error(
-        "RC Link hosts number queue pairs as they are opened, and some are opened when something else has ended"
-    )]
-    QueuePairs,
-    /// Ranks fail with their queue pairs, and the last one ends the run.
-    #[error("ranks of `inc_all_reduce` alone may fail, and the run end, at any time")]
-    Ranks,
     /// All come together for it.
     #[error("`sample`, or the window of `abm`, is too short: all of the fabric comes together for each")]
     Periods,

@@ -46,19 +46,14 @@ impl Sending {
     }
 }
 
-#[derive(Clone, Debug)]
-enum End {
-    Sends(Box<Sending>),
-    Receives(Incoming),
-}
-
-/// All such flows of a NIC. Ends are numbered from 0, in the order they are added.
+/// All such flows of a NIC.
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
-    ends: Vec<End>,
-    /// Those that receive, by the flow that messages name.
-    receives: BTreeMap<u32, usize>,
-    /// Whose messages wait in the endpoint, oldest first.
+    /// Numbered from 0, in the order they are added.
+    senders: Vec<Sending>,
+    /// By the flow that messages name, which is their number.
+    receivers: BTreeMap<u32, Incoming>,
+    /// Senders whose messages wait in the endpoint, oldest first.
     groups: VecDeque<usize>,
     raws: VecDeque<usize>,
     /// Messages and frames that are of no flow.
@@ -80,43 +75,36 @@ fn read(message: &[u8]) -> Option<(u32, u64)> {
 }
 
 impl Datagrams {
-    /// Number of the next end.
+    /// Number of the next sender.
     pub fn next(&self) -> usize {
-        self.ends.len()
+        self.senders.len()
     }
 
     /// Adds a flow that is sent to `to`.
     pub fn send(&mut self, flow: Flow, kind: Datagram, to: Station) {
         let pace = flow.pace.fixed().map(|rate| Clock::new(rate, 0));
-        let sending = Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace };
-        self.ends.push(End::Sends(Box::new(sending)));
+        self.senders.push(Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace });
     }
 
     /// Adds a flow that is received; its messages name flow `sent_as`.
     pub fn expect(&mut self, flow: Flow, sent_as: u32) {
-        self.receives.insert(sent_as, self.ends.len());
-        self.ends.push(End::Receives(Incoming::new(flow)));
+        self.receivers.insert(sent_as, Incoming::new(flow));
     }
 
-    /// What end `at` has sent, and its rate if it has one of its own, bits/s.
+    /// What sender `at` has sent, and its rate if it has one of its own, bits/s.
     pub fn sent(&self, at: usize) -> (Sent, Option<u64>) {
-        match &self.ends[at] {
-            End::Sends(sending) => (sending.sent, sending.flow.pace.fixed()),
-            End::Receives(_) => Default::default(),
-        }
+        let sending = &self.senders[at];
+        (sending.sent, sending.flow.pace.fixed())
     }
 
-    /// End `at` has handed every message to the endpoint.
+    /// Sender `at` has handed every message to the endpoint.
     pub fn has_sent(&self, at: usize) -> bool {
-        matches!(&self.ends[at], End::Sends(sending) if sending.is_posted())
+        self.senders[at].is_posted()
     }
 
-    /// What end `at` has received.
-    pub fn received(&self, at: usize) -> Received {
-        match &self.ends[at] {
-            End::Sends(_) => Received::default(),
-            End::Receives(incoming) => *incoming.received(0),
-        }
+    /// What has come of the messages that name flow `sent_as`.
+    pub fn received(&self, sent_as: u32) -> Received {
+        self.receivers.get(&sent_as).map_or_else(Received::default, |incoming| *incoming.received(0))
     }
 
     /// Hands messages to the endpoint, of each flow as many as its window at most that have not left. The line may have been busy
@@ -124,9 +112,8 @@ impl Datagrams {
     pub fn post(&mut self, link: &mut Link, config: &LinkNicConfig, lag: Nanos, now: Nanos) {
         let (codec, window) = (&config.codec, u64::from(config.window));
         let least = (*codec.payload_range().start()).max(MIN_MESSAGE as usize);
-        for at in 0..self.ends.len() {
-            let End::Sends(sending) = &mut self.ends[at] else { continue };
-            let Sending { flow, kind, to, posted, sent, .. } = **sending;
+        for (at, sending) in self.senders.iter_mut().enumerate() {
+            let Sending { flow, kind, to, posted, sent, .. } = *sending;
             for number in posted..flow.packets().min(sent.packets + window) {
                 if sending.ready() > now {
                     break;
@@ -162,19 +149,18 @@ impl Datagrams {
             Datagram::Multicast => &mut self.groups,
             Datagram::Raw => &mut self.raws,
         };
-        let End::Sends(sending) = &mut self.ends[waiting.pop_front()?] else { return None };
+        let sending = &mut self.senders[waiting.pop_front()?];
         sending.sent.packets += 1;
         (sending.sent.packets == sending.flow.packets()).then_some(sending.flow.id)
     }
 
     /// A message was read. `None`: it is of no flow, or one that was sent after it had come before.
     pub fn took(&mut self, bytes: &[u8], now: Nanos) -> Option<Arrival> {
-        let said = read(bytes).and_then(|(flow, number)| Some((*self.receives.get(&flow)?, number)));
-        let Some((at, number)) = said else {
+        let said = read(bytes).and_then(|(flow, number)| Some((self.receivers.get_mut(&flow)?, number)));
+        let Some((incoming, number)) = said else {
             self.unexpected += 1;
             return None;
         };
-        let End::Receives(incoming) = &mut self.ends[at] else { return None };
         if number < incoming.expected {
             incoming.seen(number).useless += 1;
             return None;
@@ -187,10 +173,7 @@ impl Datagrams {
 
     /// When the next message may be posted, after `now`; what waits for room waits for a frame to leave.
     pub fn next_post(&self, now: Nanos) -> Nanos {
-        let open = self.ends.iter().filter_map(|end| match end {
-            End::Sends(sending) if !sending.is_posted() => Some(sending.ready()),
-            End::Sends(_) | End::Receives(_) => None,
-        });
+        let open = self.senders.iter().filter(|sending| !sending.is_posted()).map(Sending::ready);
         open.filter(|ready| *ready > now).min().unwrap_or(NEVER)
     }
 }

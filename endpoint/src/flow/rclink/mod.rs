@@ -28,7 +28,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 
-/// Number of the first end that is no queue pair.
+/// Number of the first sender that has no queue pair; of a receiver the flow that messages name is added to it.
 const FIRST_DATAGRAM: usize = MAX_QP as usize + 1;
 /// Raises from nothing to the full rate.
 const STEPS: u32 = 100;
@@ -210,14 +210,14 @@ impl LinkNic {
         })
     }
 
-    /// Number the next end of a flow over a queue pair will have.
-    pub fn next_end(&self) -> u32 {
-        self.ends.len() as u32
-    }
-
-    /// Number the next end of another flow will have.
+    /// Number the next sender of datagrams will have.
     pub fn next_datagram(&self) -> u32 {
         (FIRST_DATAGRAM + self.datagrams.next()) as u32
+    }
+
+    /// Number of the receiver of the datagrams that their sender knows as flow `sent_as`.
+    pub fn datagram_receiver(sent_as: u32) -> u32 {
+        FIRST_DATAGRAM as u32 + sent_as
     }
 
     /// This NIC sends a flow to a group, or in raw frames to a station.
@@ -230,14 +230,14 @@ impl LinkNic {
         self.datagrams.expect(flow, sent_as);
     }
 
-    /// Adds an end of a flow of this class: this NIC sends, or its peer, whose end has the number `peer_end`.
-    /// `backs_off`: CNPs slow it down.
+    /// Adds an end of a queue pair of this class, whose flows will be like `flow`: this NIC sends, or its peer, whose end has the
+    /// number `peer_end`. Ends are numbered from 0, in the order they are added. `backs_off`: CNPs slow it down.
     ///
     /// # Errors
     /// What does not fit.
-    pub fn add(
+    pub fn connect(
         &mut self,
-        flow: Flow,
+        flow: &Flow,
         peer: Station,
         peer_end: u32,
         class: Class,
@@ -272,19 +272,9 @@ impl LinkNic {
         };
         let backoff = backs_off.then(|| Backoff::new(params, length_thr)).transpose()?;
         self.ends.push(match sends {
-            true => Role::Sends {
-                flows: vec![Outgoing {
-                    flow,
-                    posted: 0,
-                    acknowledged: 0,
-                    before: Sent::default(),
-                    asked: None,
-                }],
-                sent: Sent::default(),
-                backoff,
-            },
+            true => Role::Sends { flows: Vec::new(), sent: Sent::default(), backoff },
             false => Role::Receives {
-                incoming: Incoming::new(flow),
+                incoming: Incoming::default(),
                 arrived: 0,
                 unread: VecDeque::new(),
                 marked: 0,
@@ -305,8 +295,8 @@ impl LinkNic {
         }
     }
 
-    /// One more flow over the queue pair of end `at`, behind the others.
-    pub fn add_more(&mut self, at: u32, flow: Flow) {
+    /// A flow over the queue pair of end `at`, behind the others.
+    pub fn add(&mut self, at: u32, flow: Flow) {
         let before = self.sent_so_far(at as usize);
         match &mut self.ends[at as usize] {
             Role::Sends { flows, .. } => {
@@ -344,7 +334,7 @@ impl LinkNic {
     /// What the receiving end `at` has seen of its flow `nth`.
     pub fn received(&self, at: usize, nth: usize) -> Received {
         if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
-            return self.datagrams.received(at);
+            return self.datagrams.received(at as u32);
         }
         match &self.ends[at] {
             Role::Receives { incoming, .. } => *incoming.received(nth),

@@ -77,6 +77,11 @@ impl EnginePort {
         Some(at).filter(|at| *at != Nanos::MAX)
     }
 
+    /// Its engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// What it saw of PFC, and frames it could not use.
     pub fn report(&self, now: Nanos) -> NicReport {
         NicReport {

@@ -237,6 +237,11 @@ impl Collectives {
         up.into_iter().chain(down).collect()
     }
 
+    /// Name of job `job`, and the nodes of its engines.
+    pub fn engines(&self, job: usize) -> impl Iterator<Item = (u32, usize)> {
+        self.all[job].jobs.engines.iter().map(|(switch, params)| (params.id, self.node(*switch)))
+    }
+
     /// The engine at a node.
     pub fn engine(&self, node: usize, rate: u64, obey: u8) -> Option<EnginePort> {
         let of_node = |(switch, _): &&(usize, JobParams)| self.node(*switch) == node;

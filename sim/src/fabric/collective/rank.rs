@@ -335,6 +335,16 @@ impl Rank {
         }
     }
 
+    /// It may have sent all there is to be sent.
+    pub fn has_sent(&self) -> bool {
+        self.posted == self.messages()
+    }
+
+    /// It does not fail by itself if it has to send again so often without progress.
+    pub fn survives(&self, times: u64) -> bool {
+        self.error.is_none() && self.hca.survives(times)
+    }
+
     /// Why nothing more will come.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()

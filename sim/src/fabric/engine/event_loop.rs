@@ -16,6 +16,7 @@ use crate::fabric::topology::End;
 use crate::fabric::ways::{FCS_AND_PREAMBLE, HEAD_BYTES};
 use crate::fabric::workload::{Planned, is_finite};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::portset::PortSet;
@@ -36,10 +37,8 @@ pub(super) enum Event {
     Free { dir: u32 },
     /// The sender of `dir` asked to be called.
     Wake { dir: u32 },
-    /// A flow may start; `apart`: its receiver, which is another group's, expects it by itself.
-    Start { flow: u32, apart: bool },
-    /// It starts at another group's host: its receiver expects it.
-    Expect { flow: u32 },
+    /// A flow may start.
+    Start { flow: u32 },
     /// A slot of the crossbar of a switch begins.
     Slot { switch: u32 },
     /// Time to record.
@@ -97,6 +96,7 @@ impl Fabric<'_> {
     }
 
     fn begin(&mut self) {
+        self.connect_pairs();
         self.begin_operations();
         self.expect_orders();
         for dir in 0..self.dirs.len() {
@@ -174,8 +174,7 @@ impl Fabric<'_> {
         match what {
             Event::Arrive { .. } | Event::Free { .. } | Event::Wake { .. } => {}
             Event::Head { dir, slot } => self.head(dir as usize, slot),
-            Event::Start { flow, apart } => self.start(flow, apart),
-            Event::Expect { flow } => self.expect(flow),
+            Event::Start { flow } => self.start(flow),
             Event::Slot { switch } => self.slot(switch as usize),
             Event::Sample => self.sample(),
             Event::Window => self.end_window(),
@@ -203,7 +202,7 @@ impl Fabric<'_> {
         self.expect_window();
     }
 
-    fn start(&mut self, flow: u32, apart: bool) {
+    fn start(&mut self, flow: u32) {
         self.note_pause(flow);
         let planned = &self.flows[flow as usize];
         let Planned { from, to, pair, answers, .. } = *planned;
@@ -218,8 +217,8 @@ impl Fabric<'_> {
         let sent_with = planned.sent_with().and_then(|first| self.started.of(first));
         let known = self.pairs.of(pair);
         let Pair { sender, receiver, flows: nth } = known.unwrap_or_else(|| Pair {
-            sender: sent_with.map_or_else(|| self.hosts[from].next(planned.carriage), |first| first.sender),
-            receiver: self.next_receiver(planned),
+            sender: sent_with.map_or_else(|| self.hosts[from].next_sender(), |first| first.sender),
+            receiver: self.numbers.receiver(pair),
             flows: 0,
         });
         self.pairs.note(pair, Pair { sender, receiver, flows: nth + 1 });
@@ -230,24 +229,31 @@ impl Fabric<'_> {
                 Some(opening) => self.hosts[to].open(opening, false, [receiver, sender]),
                 None => self.hosts[to].open_more(flow, false, receiver),
             }
-        } else if !apart {
-            self.expect_elsewhere(flow, receiver, opening.is_some().then_some(sender));
+        } else {
+            self.expect_elsewhere(flow, opening.is_some().then_some(sender));
         }
         match &opening {
             _ if sent_with.is_some() => {}
             Some(opening) => self.hosts[from].open(opening, true, [sender, receiver]),
             None => self.hosts[from].open_more(flow, true, sender),
         }
-        if let Some(request) = answers.and_then(|request| self.receiver_of(request)) {
+        if let Some(request) = answers {
+            let request = self.numbers.receiver(self.flows[request as usize].pair);
             self.hosts[from].answer(request, sender);
         }
         self.try_transmit(self.out[from][0]);
     }
 
-    /// Number of the end by which the receiver of a flow is about to receive it.
-    fn next_receiver(&self, planned: &Planned) -> u32 {
-        let known = self.numbers.receiver(planned.pair);
-        known.unwrap_or_else(|| self.hosts[planned.to].next(planned.carriage))
+    /// RC Link hosts connect all their queue pairs before anything is sent.
+    fn connect_pairs(&mut self) {
+        let (numbers, flows) = (Arc::clone(&self.numbers), Arc::clone(&self.flows));
+        for (pair, sender) in numbers.connected() {
+            let (planned, receiver) = (&flows[pair as usize], numbers.receiver(pair));
+            let opening = self.opening(planned, planned.flow);
+            self.hosts[planned.from].connect(&opening, true, receiver);
+            self.hosts[planned.to].connect(&opening, false, sender);
+            self.pairs.note(pair, Pair { sender, receiver, flows: 0 });
+        }
     }
 
     /// A flow that starts now.

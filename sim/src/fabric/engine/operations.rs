@@ -11,7 +11,7 @@ use weir_endpoint::flow::Flow;
 impl From<Due> for Event {
     fn from(due: Due) -> Self {
         match due {
-            Due::Start { flow } => Self::Start { flow, apart: false },
+            Due::Start { flow } => Self::Start { flow },
             Due::Computed { op } => Self::Computed { op },
         }
     }

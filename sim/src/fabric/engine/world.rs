@@ -300,7 +300,7 @@ impl<'a> Fabric<'a> {
             membership: None,
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
             latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
-            numbers: Arc::new(Numbers::new(spec.host.protocol, &flows, &operations, &hosts)),
+            numbers: Arc::new(Numbers::new(spec.host.protocol, &flows, &operations, hosts.len())),
             started: Notes::none(flows.len()),
             pairs: Notes::none(flows.len()),
             obeyed,

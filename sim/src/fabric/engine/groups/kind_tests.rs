@@ -84,26 +84,32 @@ fn every_kind_of_workload_is_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn kinds_over_rc_link_are_the_same_on_any_number_of_threads_and_say_if_one_plays_them() {
+fn kinds_over_rc_link_are_the_same_on_any_number_of_threads() {
     let host = "[host]\nprotocol = \"rclink\"\n";
     for kind in kinds() {
         let spec = read(&file(kind, "packet", host));
-        // Their queue pairs are opened when something else has ended.
-        let opens_later = [
-            Pattern::TreeAllReduce,
-            Pattern::HalvingDoublingAllReduce,
-            Pattern::HierarchicalAllReduce,
-            Pattern::RailAllReduce,
-            Pattern::Pipeline,
-            Pattern::Storage,
-            Pattern::HtsimMatrix,
-            Pattern::Operations,
-            Pattern::Chakra,
-        ];
-        let why = opens_later.contains(&kind).then_some(Undivided::QueuePairs);
         let refused = kind == Pattern::IncAllReduce;
-        assert_eq!(divided(&spec, &[2, 3]), (!refused).then_some(why), "{}", kind.word());
+        assert_eq!(divided(&spec, &[2, 3]), (!refused).then_some(None), "{}", kind.word());
     }
+}
+
+#[test]
+fn examples_of_sums_and_of_rc_link_are_the_same_on_any_number_of_threads() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/sim");
+    let mut played = 0;
+    for file in std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let name = file.file_name().unwrap().to_string_lossy();
+        if !(name.ends_with(".toml") && (text.contains("inc_all_reduce") || text.contains("\"rclink\""))) {
+            continue;
+        }
+        let spec = load_in(&name, &text, &folder).unwrap_or_else(|e| panic!("{e}"));
+        let one_switch = ["inc-star.toml", "scenario-a.toml"].contains(&&*name);
+        let why = one_switch.then_some(Undivided::Topology);
+        assert_eq!(divided(&spec, &[2, 3]), Some(why), "{name}");
+        played += 1;
+    }
+    assert_eq!(played, 7);
 }
 
 #[test]

@@ -23,9 +23,8 @@ pub(super) struct Played {
 pub(in crate::fabric::engine) enum Message {
     /// A frame on direction `dir`, whose last bit comes at `tail`; at `time` it arrives, or if it may cut through its headers.
     Frame { time: Ps, tail: Ps, dir: u32, is_head: bool, frame: SimFrame },
-    /// A flow has started at `start`, over the queue pair that is number `receiver` of its receiver. `opened`: it has been opened by
-    /// this flow, and has this number at its sender.
-    Expect { flow: u32, receiver: u32, opened: Option<u32>, start: Nanos },
+    /// A flow has started at `start`. `opened`: its queue pair has been opened by this flow, and has this number at its sender.
+    Expect { flow: u32, opened: Option<u32>, start: Nanos },
 }
 
 /// What a group needs to know of other nodes, and to tell them.

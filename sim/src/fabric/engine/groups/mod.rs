@@ -8,9 +8,9 @@
 //! orders, samples), and the end, when the last flow may end within a window, is played by one thread with the groups together.
 
 use super::event_loop::EVENTS_PER_STEP;
-use super::numbers::Numbers;
 use super::world::Fabric;
 use crate::fabric::graph::Work;
+use crate::fabric::links::Direction;
 use crate::fabric::operations::Operations;
 use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::time::{PS, Ps};
@@ -53,11 +53,14 @@ const TRIED: u64 = 256;
 const STRETCH: u64 = 1 << 18;
 
 /// How a run is divided.
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Groups {
     threads: usize,
     partition: Partition,
     /// A flow between hosts of one group takes this long at the least.
     nearest: Ps,
+    /// Times an endpoint of a sum can have to send again within a window without progress.
+    go_backs: u64,
 }
 
 /// Why groups have come together.
@@ -84,12 +87,6 @@ impl Groups {
         let most = shared.max(hosts / HOSTS).min(MOST_GROUPS.max(threads));
         // Five groups would keep two threads busy as long as six.
         let most = most.next_multiple_of(threads);
-        if matches!(*fabric.numbers, Numbers::Unknown) {
-            return Err(Undivided::QueuePairs);
-        }
-        if fabric.flows.iter().all(|f| f.seat.is_some()) {
-            return Err(Undivided::Ranks);
-        }
         let together = dependent(&fabric.operations, &fabric.flows, fabric.plan.names.len());
         let divided = |together: &[(usize, usize)]| {
             Partition::new(fabric.spec, &fabric.plan, (&fabric.dirs[..], &fabric.there[..]), together, most)
@@ -103,9 +100,18 @@ impl Groups {
         if periods.filter(|period| period.0 > 0).any(|period| period.0.saturating_mul(PS) < often) {
             return Err(Undivided::Periods);
         }
-        let ends = fabric.dirs.iter().filter(|dir| dir.from.node < fabric.plan.hosts);
-        let nearest = ends.map(|dir| 2 * (dir.delay + dir.rate.takes(HEAD_BYTES))).min().unwrap_or(0);
-        Ok(Self { threads, partition, nearest })
+        // Whatever goes to an engine and back passes another line, too.
+        let (plan, hosts) = (&fabric.plan, fabric.plan.stations());
+        let is_engine = |node: usize| (hosts..plan.hosts).contains(&node);
+        let there_and_back = |dir: &Direction| 2 * (dir.delay + dir.rate.takes(HEAD_BYTES));
+        let ends = fabric.dirs.iter().filter(|dir| dir.from.node < hosts);
+        let nearest = ends.map(there_and_back).min().unwrap_or(0);
+        let others = fabric.dirs.iter().filter(|dir| !is_engine(dir.from.node) && !is_engine(dir.to.node));
+        // A NAK comes at once, and another one when what was sent for it is lost again; the same of timeouts.
+        let apart =
+            [others.map(there_and_back).min().unwrap_or(0), fabric.spec.host.timeout.0.saturating_mul(PS)];
+        let go_backs = apart.map(|apart| 1 + partition.lookahead / apart.max(1)).iter().sum();
+        Ok(Self { threads, partition, nearest, go_backs })
     }
 
     /// Plays to the end.
@@ -143,7 +149,7 @@ impl Groups {
             let whole = fabric.queue.next();
             let next = groups.iter().filter_map(|group| group.next_time()).min().unwrap_or(Ps::MAX);
             if next.min(whole.map_or(Ps::MAX, |(time, _)| time)) >= end.0
-                || !self.flow_goes_on(fabric, &groups, doubtful)
+                || !self.flow_goes_on(fabric, &groups, next, doubtful)
             {
                 break Together::End;
             }
@@ -175,11 +181,20 @@ impl Groups {
         why
     }
 
-    /// Whether some flow cannot end within the next window.
-    fn flow_goes_on(&self, fabric: &Fabric<'_>, groups: &[Fabric<'_>], doubtful: &mut usize) -> bool {
+    /// Whether some flow cannot end within the next window, which begins at `now`.
+    fn flow_goes_on(
+        &self,
+        fabric: &Fabric<'_>,
+        groups: &[Fabric<'_>],
+        now: Ps,
+        doubtful: &mut usize,
+    ) -> bool {
         // What may end in a window can only do so in later ones.
         let mut flows = fabric.flows.iter().skip(*doubtful);
-        let goes_on = |f: &Planned| f.seat.is_none() && is_finite(f) && self.is_under_way(fabric, groups, f);
+        let goes_on = |f: &Planned| match f.seat {
+            Some(seat) => self.sum_goes_on(fabric, groups, f, seat, now),
+            None => is_finite(f) && self.is_under_way(fabric, groups, f),
+        };
         let ended = flows.position(goes_on);
         *doubtful = ended.map_or(fabric.flows.len(), |count| *doubtful + count);
         fabric.finite < fabric.flows.len() || ended.is_some()
@@ -197,9 +212,38 @@ impl Groups {
         }
         let got = started.and_then(|s| receives.hosts[f.to].has_received(s.receiver, s.nth));
         let Some(got) = got.filter(|_| f.flow.transport.is_reliable()) else { return false };
-        let rate = fabric.dirs[fabric.out[f.to][0]].rate;
-        let missing = (f.flow.bytes - got.bytes).saturating_sub(f.flow.payload.into());
-        rate.takes(missing) > *lookahead
+        self.needs_longer(fabric, f, f.to, got.bytes)
+    }
+
+    /// What is missing of a flow takes longer than a window on the line of `host`, but for its last packet.
+    fn needs_longer(&self, fabric: &Fabric<'_>, f: &Planned, host: usize, got: u64) -> bool {
+        let rate = fabric.dirs[fabric.out[host][0]].rate;
+        let missing = (f.flow.bytes - got).saturating_sub(f.flow.payload.into());
+        rate.takes(missing) > self.partition.lookahead
+    }
+
+    /// A rank has yet to send something, or to get more than its line carries in a window that begins at `now`; and nobody in its job
+    /// can give up another one in that time.
+    fn sum_goes_on(
+        &self,
+        fabric: &Fabric<'_>,
+        groups: &[Fabric<'_>],
+        f: &Planned,
+        seat: usize,
+        now: Ps,
+    ) -> bool {
+        let Partition { of, lookahead, .. } = &self.partition;
+        let host = |node: usize| &groups[usize::from(of[node])].hosts[node];
+        let Some(rank) = host(f.from).rank(seat) else { return false };
+        let sends = !rank.has_sent() && self.nearest >= *lookahead;
+        let (begin, end) = (now / PS, now.saturating_add(*lookahead).div_ceil(PS));
+        let ranks = 0..fabric.plan.stations();
+        (sends || self.needs_longer(fabric, f, f.from, rank.received().bytes))
+            && ranks.filter_map(|node| host(node).rank(seat)).all(|rank| rank.survives(self.go_backs))
+            && fabric.collectives.engines(seat).all(|(job, node)| {
+                let job = host(node).as_engine().and_then(|engine| engine.job(job));
+                job.is_some_and(|job| job.survives(self.go_backs, begin, end))
+            })
     }
 }
 

@@ -26,22 +26,6 @@ impl<'a> Fabric<'a> {
                 queue.push_as(time, order, what);
                 continue;
             };
-            let what = match what {
-                Event::Start { flow, .. } => {
-                    let planned = &self.flows[flow as usize];
-                    let is_known = self.numbers.ends_of(planned.pair).is_some();
-                    let apart = is_known && of[planned.to] != of[node];
-                    if apart {
-                        groups[usize::from(of[planned.to])].queue.push_as(
-                            time,
-                            order,
-                            Event::Expect { flow },
-                        );
-                    }
-                    Event::Start { flow, apart }
-                }
-                what => what,
-            };
             let what = groups[usize::from(of[node])].adopt(self, what);
             groups[usize::from(of[node])].queue.push_as(time, order, what);
         }
@@ -137,8 +121,7 @@ impl<'a> Fabric<'a> {
         Some(match what {
             Event::Arrive { dir, .. } | Event::Head { dir, .. } => self.dirs[dir as usize].to.node,
             Event::Free { dir } | Event::Wake { dir } => self.dirs[dir as usize].from.node,
-            Event::Start { flow, .. } => self.flows[flow as usize].from,
-            Event::Expect { flow } => self.flows[flow as usize].to,
+            Event::Start { flow } => self.flows[flow as usize].from,
             Event::Slot { switch } => self.plan.hosts + switch as usize,
             Event::Computed { op } => match self.operations.op(op).work {
                 Work::Compute { host, .. } => host as usize,
@@ -176,12 +159,7 @@ impl<'a> Fabric<'a> {
         self.paused.clear();
         for mut group in groups {
             for (time, order, what) in std::mem::replace(&mut group.queue, EventQueue::new(0, 0)).drain() {
-                let what = match what {
-                    // The start itself has not happened either.
-                    Event::Expect { .. } => continue,
-                    Event::Start { flow, .. } => Event::Start { flow, apart: false },
-                    what => self.adopt(&mut group, what),
-                };
+                let what = self.adopt(&mut group, what);
                 queue.push_as(time, order, what);
             }
             self.take_back(group);

@@ -119,6 +119,31 @@ fn cases() -> Vec<Case> {
              [[workload]]\nkind = \"permutation\"\nbytes = \"100KB\"\ncc = \"dcqcn\"\n",
         ),
         case(
+            "sums alone",
+            true,
+            "3ms",
+            leaves,
+            "[[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"256KB\"\nstagger = \"2us\"\n",
+        ),
+        case(
+            "sums some of which are given up",
+            true,
+            "3ms",
+            leaves,
+            "[host]\ntimeout = \"20us\"\n[link]\nloss = 0.1\n[[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"128KB\"\n\
+             [[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"64KB\"\nstart = \"30us\"\n",
+        ),
+        case(
+            "RC Link, trees whose queue pairs wait for others, over credits",
+            true,
+            "5ms",
+            tree,
+            "[host]\nprotocol = \"rclink\"\n[host.rclink]\nflow_control = \"cbfc\"\ncredits = 64\n\
+             [switch.config.buffer]\nsize = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+             [[workload]]\nkind = \"tree_all_reduce\"\nbytes = \"90KB\"\nstagger = \"300ns\"\n\
+             [[workload]]\nkind = \"halving_doubling_all_reduce\"\nbytes = \"60KB\"\nranks = 8\nplacement = \"random\"\n",
+        ),
+        case(
             "frames and pauses that links lose, sprayed",
             true,
             "3ms",
@@ -218,4 +243,22 @@ fn a_report_is_the_same_on_any_number_of_threads() {
             }
         }
     }
+}
+
+#[test]
+fn a_sum_goes_on_until_somebody_may_be_given_up() {
+    let text = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+                [[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"64KB\"\n";
+    let spec = load("x.toml", text).unwrap();
+    let mut whole = Fabric::new(&spec, None).unwrap();
+    let groups = Groups::new(&whole, 2).unwrap();
+    let parts = whole.split(&groups.partition);
+    let goes_on = |groups: &Groups, now: Ps| groups.flow_goes_on(&whole, &parts, now, &mut 0);
+    assert!(goes_on(&groups, 0));
+    // Seven retries, which are never used up here.
+    assert!(goes_on(&Groups { go_backs: 7, ..groups.clone() }, 0));
+    assert!(!goes_on(&Groups { go_backs: 8, ..groups.clone() }, 0));
+    // Engines wait for a second.
+    let partition = Partition { lookahead: 1_100_000_000_000, ..groups.partition.clone() };
+    assert!(!goes_on(&Groups { partition, nearest: Ps::MAX, ..groups }, 0));
 }

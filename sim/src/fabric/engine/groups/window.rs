@@ -2,7 +2,6 @@
 
 use super::membership::{Message, Played};
 use crate::fabric::engine::event_loop::{Event, Flying};
-use crate::fabric::engine::numbers::Opened;
 use crate::fabric::engine::world::Fabric;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::workload::Planned;
@@ -17,8 +16,7 @@ impl Fabric<'_> {
         membership.began = began / PS;
         while let Some((time, order, what)) = self.queue.pop_before(limit) {
             self.now = time;
-            // Its start, in another group, counts.
-            self.events += u64::from(!matches!(what, Event::Expect { .. }));
+            self.events += 1;
             let (asked, ended) = (self.queue.asked(), self.timeline.ended());
             self.handle(what);
             let ended = (self.timeline.ended() - ended) as u32;
@@ -54,9 +52,10 @@ impl Fabric<'_> {
                     let what = if is_head { Event::Head { dir, slot } } else { Event::Arrive { dir, slot } };
                     self.queue.push_as(time, order, what);
                 }
-                Message::Expect { flow, receiver, opened, start } => {
+                Message::Expect { flow, opened, start } => {
                     let planned = &self.flows[flow as usize];
-                    let (to, flow) = (planned.to, Flow { start, ..planned.flow });
+                    let (to, receiver) = (planned.to, self.numbers.receiver(planned.pair));
+                    let flow = Flow { start, ..planned.flow };
                     match opened.map(|sender| (sender, self.opening(planned, flow))) {
                         Some((sender, opening)) => {
                             self.hosts[to].open(&opening, false, [receiver, sender]);
@@ -71,39 +70,15 @@ impl Fabric<'_> {
         }
     }
 
-    /// A flow starts at another group's host: this one's receives it.
-    pub(in crate::fabric::engine) fn expect(&mut self, flow: u32) {
-        let planned = &self.flows[flow as usize];
-        let (pair, to, flow) = (planned.pair, planned.to, self.starting(planned));
-        let Some(Opened { by, sender, receiver }) = self.numbers.ends_of(pair) else { return };
-        if by == flow.id {
-            let opening = self.opening(planned, flow);
-            self.hosts[to].open(&opening, false, [receiver, sender]);
-        } else {
-            self.hosts[to].open_more(flow, false, receiver);
-        }
-    }
-
     /// A flow starts here, and its receiver is another group's. It may learn of it when the window is over: no packet is there sooner.
     /// `opened`: it is the first of its queue pair, which has this number here.
-    pub(in crate::fabric::engine) fn expect_elsewhere(
-        &mut self,
-        flow: Flow,
-        receiver: u32,
-        opened: Option<u32>,
-    ) {
+    pub(in crate::fabric::engine) fn expect_elsewhere(&mut self, flow: Flow, opened: Option<u32>) {
         let Planned { to, .. } = self.flows[flow.id as usize];
         if let Some(membership) = &mut self.membership
             && let Some(group) = membership.other(to)
         {
-            membership.send(group, 0, Message::Expect { flow: flow.id, receiver, opened, start: flow.start });
+            membership.send(group, 0, Message::Expect { flow: flow.id, opened, start: flow.start });
         }
-    }
-
-    /// Number of the end by which its receiver receives a flow, once that has begun.
-    pub(in crate::fabric::engine) fn receiver_of(&self, flow: u32) -> Option<u32> {
-        let known = self.started.of(flow).map(|started| started.receiver);
-        known.or_else(|| self.numbers.receiver(self.flows[flow as usize].pair))
     }
 
     /// A flow was delivered here: how long its host was held back is known to another group.
