@@ -2,8 +2,8 @@
 //! into parts whose sum is the whole, to the picosecond (SW-120, SW-121).
 //!
 //! A frame carries its own account ([`Journey`]): one entry per line it is sent on. At its end the account is added up
-//! ([`LatencyRecorder`]); what is lost on the way counts nowhere. Credits do not exist between the switches of a fabric, so
-//! nobody waits for them.
+//! ([`LatencyRecorder`]); what is lost on the way counts nowhere. Copies of a multicast frame each have one, from its
+//! sender on. Credits do not exist between the switches of a fabric, so nobody waits for them.
 
 use super::histogram::Histogram;
 use super::time::{PS, Ps};
@@ -58,8 +58,8 @@ pub(super) struct Journey {
     launched: Ps,
     /// When it was admitted to the switch it is in.
     admitted: Ps,
-    /// What every queue of its egress port had been held by then, ns.
-    held: [Nanos; PRIORITIES],
+    /// What every queue had been held by then, ns, of the ports it may leave by; of one that is not listed, none at all.
+    held: Vec<(usize, [Nanos; PRIORITIES])>,
     legs: Vec<Leg>,
 }
 
@@ -70,7 +70,7 @@ impl Journey {
         split[Part::Tx as usize] = tx;
         split[Part::Propagation as usize] = propagation;
         let legs = vec![Leg { dir: dir as u32, split }];
-        Self { born: now, launched: now, admitted: 0, held: [0; PRIORITIES], legs }
+        Self { born: now, launched: now, admitted: 0, held: Vec::new(), legs }
     }
 
     /// The line has been passed by `now`: what none of the other parts took is serialization. `pipeline`: what lies
@@ -81,22 +81,31 @@ impl Journey {
         leg.split[Part::Serialization as usize] = now - self.launched - known.sum::<Ps>() - pipeline;
     }
 
-    /// It is admitted to a switch after `ingress` and `crossbar`; `held`: time by which each queue of its egress port
-    /// has been paused so far, ns.
-    pub fn admit(&mut self, now: Ps, ingress: Ps, crossbar: Ps, held: [Nanos; PRIORITIES]) {
+    /// It is admitted to a switch after `ingress` and `crossbar`; `held`: of the ports it may leave by, time by which each queue has
+    /// been paused so far, ns.
+    pub fn admit(
+        &mut self,
+        now: Ps,
+        ingress: Ps,
+        crossbar: Ps,
+        held: impl Iterator<Item = (usize, [Nanos; PRIORITIES])>,
+    ) {
         self.land(now, ingress + crossbar);
         let mut split = Split::default();
         split[Part::Ingress as usize] = ingress;
         split[Part::Crossbar as usize] = crossbar;
         self.legs.push(Leg { dir: 0, split });
-        (self.admitted, self.held) = (now, held);
+        self.admitted = now;
+        self.held.clear();
+        self.held.extend(held.filter(|(_, held)| *held != [0; PRIORITIES]));
     }
 
-    /// It leaves queue `queue` of a switch at `now`; `held`: as before, of that queue.
-    pub fn cross(&mut self, now: Ps, queue: usize, held: Nanos) {
+    /// It leaves queue `queue` of port `port` of a switch at `now`; `held`: as before, of that queue.
+    pub fn cross(&mut self, now: Ps, port: usize, queue: usize, held: Nanos) {
         let Some(leg) = self.legs.last_mut() else { return };
         let waited = now - self.admitted;
-        let paused = (held.saturating_sub(self.held[queue]) * PS).min(waited);
+        let before = self.held.iter().find(|(of, _)| *of == port).map_or(0, |(_, held)| held[queue]);
+        let paused = (held.saturating_sub(before) * PS).min(waited);
         leg.split[Part::Pause as usize] = paused;
         leg.split[Part::Queue as usize] = waited - paused;
         self.launched = now;

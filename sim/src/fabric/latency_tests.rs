@@ -184,3 +184,48 @@ fn the_example_waits_as_an_m_d_1_queue() {
     assert!((105..=120).contains(&waited), "{waited} ns");
     assert!(latency(&r).line().unwrap().contains("queue "));
 }
+
+/// SW-120: copies of a multicast frame wait in queues of their own.
+#[test]
+fn sw120_copies_of_a_multicast_frame_each_have_an_account() {
+    let play = |topology: &str, host: &str, traffic: &str| {
+        play(&format!(
+            "name = \"x\"\nuntil = \"5ms\"\nlatency = true\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"200ns\"\n\
+             [host]\nprotocol = \"rclink\"\ntx_delay = \"300ns\"\nrx_delay = \"200ns\"\n{host}\n[switch.config.buffer]\n\
+             size = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n{traffic}\n"
+        ))
+    };
+    let star = "kind = \"star\"\nhosts = 5";
+    let group = "[[workload]]\nkind = \"flow\"\ntype = \"type2\"\nfrom = \"h0\"\n";
+    let leg = |all: &Latency, begin: &str, end: &str| {
+        let found = all.legs.iter().find(|leg| leg.name.starts_with(begin) && leg.name.ends_with(end));
+        found.unwrap_or_else(|| panic!("{begin} to {end}")).clone()
+    };
+    // Alone: as long as the flow.
+    let r = play(star, "", &format!("{group}bytes = 1000\nmembers = [\"h1\", \"h3\"]\n"));
+    let all = latency(&r);
+    add_up(all);
+    let data = &all.end_to_end[0];
+    assert_eq!((data.frames, data.total.min_ps), (2, data.total.max_ps));
+    assert!(r.flows.iter().all(|f| f.fct_ns == Some(data.total.max_ps.div_ceil(1000))), "{:?}", r.flows);
+    assert_eq!((data.parts["tx"].min_ps, data.parts["rx"].max_ps), (300_000, 200_000));
+    // One member reads something else, too, and holds back what it is sent; the other does not. A switch with a crossbar has a
+    // part for each port.
+    for core in ["", "[switch]\ncore = \"islip\"\n"] {
+        let other = "[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h3\"\nbytes = \"4MB\"\n";
+        let many =
+            format!("{core}{group}bytes = \"2MB\"\nrate = \"40G\"\nmembers = [\"h1\", \"h3\"]\n{other}");
+        let r = play(star, "[host.rclink]\nread_rate = \"60G\"", &many);
+        let all = latency(&r);
+        add_up(all);
+        let [one, two, request] = &r.flows[..] else { panic!() };
+        assert_eq!((r.verdict, one.delivered, two.delivered), ("PASS", 2_000_000, 2_000_000));
+        assert_eq!(leg(all, "h0", "s0").frames, one.packets + two.packets);
+        let (free, held) = (leg(all, "s0", "h1"), leg(all, "s0", "h3"));
+        assert_eq!((free.frames, held.frames), (one.packets, two.packets + request.packets));
+        assert!(!free.parts.contains_key("pause"), "{core}: {:?}", free.parts.keys());
+        let paused = r.switches[0].ports.iter().find(|p| p.peer == "h3").unwrap().rx_paused_ns.unwrap();
+        let pause = &held.parts["pause"];
+        assert!(pause.sum_ps > 0 && pause.max_ps <= paused * 1000, "{core}: {pause:?}, {paused} ns");
+    }
+}

@@ -84,14 +84,6 @@ pub(super) fn check(spec: &FabricSpec, index: usize, w: &Workload) -> Result<(),
     if w.frames == FrameType::Type2 && w.to.is_some() {
         return wrong("`to` means nothing here: a group is heard by `members`, or by all other hosts".into());
     }
-    if w.frames == FrameType::Type2 && spec.latency {
-        return Err(FabricError::Range {
-            what: "latency".into(),
-            got: "true".into(),
-            must: "false: frames of type2 are several at the end, of which none is the one that was sent"
-                .into(),
-        });
-    }
     if let Some(key) = ["cc", "response"].into_iter().find(|key| spec.source.sets_in(index, key)) {
         return wrong(format!(
             "`{key}` means nothing to frames of {word}, which nobody answers; take it out"

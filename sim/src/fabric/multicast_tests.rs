@@ -173,7 +173,6 @@ fn what_has_no_queue_pair_has_no_keys_of_one() {
             with("").replace("\"flow\"", "\"incast\"\nto = \"h1\"").replace("from = \"h0\"\n", ""),
             "frames of type2 are sent by flow",
         ),
-        (with("").replace("until", "latency = true\nuntil"), "latency is true; it must be false"),
         (with("").replace("[host]\nprotocol = \"rclink\"\n[host.rclink]\n", ""), "is of RC Link frames"),
         (with("").replace("type2", "type4"), "unknown variant `type4`, expected one of `type1`, `type2`"),
         (fabric(STAR, "", &format!("{raw}members = [\"h1\"]\n")), "`members` are those of a group"),

@@ -124,13 +124,14 @@ pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ip
     }
 }
 
-/// What still comes after a pause was asked for: a frame is before it on the cable, it goes there and through the
-/// pipeline, the peer ends a frame, and what it sent comes back.
+/// What still comes after a pause was asked for: a frame is before it on the cable, it leaves the host, goes there and through the
+/// pipeline, the peer ends a frame, and what it sent comes back and into the host.
 fn round_trip(spec: &FabricSpec, rate: u64, delay: Nanos) -> Nanos {
     let frame = codec(spec).frame_len(MAX_PAYLOAD, true) as u64 + 24;
     let frame = (u128::from(frame) * 8_000_000_000).div_ceil(u128::from(rate.max(1))) as Nanos;
-    let s = &spec.switch;
-    2 * (delay + frame) + s.ingress.0 + s.crossbar.0 + s.egress.0 + spec.host.response.0
+    let (s, host) = (&spec.switch, &spec.host);
+    let stages = s.ingress.0 + s.crossbar.0 + s.egress.0;
+    2 * (delay + frame) + host.tx_delay.0 + stages + host.response.0 + host.rx_delay.0
 }
 
 /// What contradicts RC Link, or one of its options another.

@@ -307,7 +307,7 @@ impl Fabric<'_> {
         let queue = (0..PRIORITIES).find(|q| after[*q] < before[*q]).unwrap_or(0);
         let held = part.reaction(id).held_ns(queue, ns);
         if let Some(journey) = frame.journey() {
-            journey.cross(now, queue, held);
+            journey.cross(now, output, queue, held);
         }
         core.taken(input, output);
         let bytes = frame.len() as u64;

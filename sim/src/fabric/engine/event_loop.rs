@@ -15,7 +15,7 @@ use crate::fabric::time::{PS, Ps};
 use crate::fabric::topology::End;
 use crate::fabric::ways::{FCS_AND_PREAMBLE, HEAD_BYTES};
 use crate::fabric::workload::{Planned, is_finite};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
@@ -536,11 +536,8 @@ impl Fabric<'_> {
         }
         let known = frame.take_egress();
         let egress = known.or_else(|| self.egress(to, &mut frame));
-        if let (Some(journey), Some(port)) = (frame.journey(), egress) {
-            let reaction = self.switches[s].part(port).reaction(PortId(port as u16));
-            let held = std::array::from_fn(|queue| reaction.held_ns(queue, ns));
-            let spec = &self.spec.switch;
-            journey.admit(self.now, spec.ingress.0 * PS, spec.crossbar.0 * PS, held);
+        if let (Some(port), Some(journey)) = (egress, frame.journey()) {
+            self.admit(s, journey, port..port + 1);
         }
         let node = &mut self.switches[s];
         if let (Some(_), Some(port)) = (&node.core, egress) {
@@ -571,12 +568,26 @@ impl Fabric<'_> {
         self.try_transmit(self.out[to.node][egress.unwrap_or(to.port)]);
     }
 
+    /// A frame is about to be admitted to switch `s`, and may leave it by these ports: its account says so.
+    #[cold]
+    fn admit(&self, s: usize, journey: &mut Journey, ports: Range<usize>) {
+        let (node, ns, spec) = (&self.switches[s], self.ns(), &self.spec.switch);
+        let held = ports.map(|port| {
+            let reaction = node.part(port).reaction(PortId(port as u16));
+            (port, std::array::from_fn(|queue| reaction.held_ns(queue, ns)))
+        });
+        journey.admit(self.now, spec.ingress.0 * PS, spec.crossbar.0 * PS, held);
+    }
+
     /// A frame for a group has come to a port of a switch.
     #[cold]
-    fn arrive_for_many(&mut self, to: End, frame: SimFrame) {
+    fn arrive_for_many(&mut self, to: End, mut frame: SimFrame) {
         let (s, ns) = (to.node - self.plan.hosts, self.ns());
+        let ports = self.switches[s].gauges.len();
+        if let Some(journey) = frame.journey() {
+            self.admit(s, journey, 0..ports);
+        }
         let node = &mut self.switches[s];
-        let ports = node.gauges.len();
         let held = |node: &SwitchNode| -> Vec<u32> {
             let of_port = |port: usize| queued_frames(node.part(to.port), PortId(port as u16)).iter().sum();
             (0..ports).map(of_port).collect()

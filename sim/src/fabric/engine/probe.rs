@@ -71,7 +71,7 @@ impl Fabric<'_> {
         let Some(queue) = (0..PRIORITIES).find(|q| after[*q] < before[*q]) else { return };
         let held = switch.reaction(port).held_ns(queue, self.ns());
         let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
-        journey.cross(self.now, queue, held);
+        journey.cross(self.now, port.index(), queue, held);
         journey.leave(dir, self.now, egress, delay);
     }
 

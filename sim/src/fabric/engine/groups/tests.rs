@@ -190,7 +190,7 @@ fn cases() -> Vec<Case> {
              [[workload]]\nkind = \"all_reduce\"\nbytes = \"160KB\"\n",
         ),
         case(
-            "RC Link, multicast and raw frames beside queue pairs",
+            "RC Link, multicast and raw frames beside queue pairs, where their time goes",
             true,
             "1ms",
             leaves,
