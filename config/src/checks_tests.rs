@@ -413,6 +413,14 @@ fn the_watchdog_outlasts_the_longest_legal_pause() {
     assert_eq!(at("10G", "").unwrap(), 200_000_000);
     assert_eq!(at("169M", "").unwrap(), 200_000_000);
     assert_eq!(at("100M", "").unwrap(), 336_000_000);
+    // It has a range, and stays in it: 33.6 s at 1M, and whoever writes what is derived writes something that is read.
+    assert_eq!(at("7M", "").unwrap(), 4_794_000_000);
+    for rate in ["6M", "1M"] {
+        assert_eq!(at(rate, "").unwrap(), 5_000_000_000);
+        assert_eq!(at(rate, "[watchdog]\ndetection_time = \"5s\"\n").unwrap(), 5_000_000_000);
+        let found = at(rate, "[watchdog]\ndetection_time = \"4999ms\"\n").unwrap_err();
+        assert!(only(&found, "watchdog.pause").remedy.contains("set it to 5s or more"), "{found:?}");
+    }
     let found = at("100M", "[watchdog]\ndetection_time = \"200ms\"\n").unwrap_err();
     let d = only(&found, "watchdog.pause");
     assert!(d.message.contains("quanta last 335.5ms"), "{d}");

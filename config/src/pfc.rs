@@ -12,6 +12,8 @@ use weir_dataplane::pfc::watchdog::MAX_RECURRENCE;
 const MS: u64 = 1_000_000;
 /// Detection time unless a pause may last longer.
 const DETECTION: u64 = 200 * MS;
+/// Longest detection time there is, SONiC's.
+const LONGEST_DETECTION: u64 = 5_000 * MS;
 /// Shortest watchdog time with `allow_short`.
 const SHORT: u64 = 10_000;
 
@@ -71,18 +73,26 @@ pub(super) fn read_watchdog(
         (val, fits)
     };
     let pause = longest_pause(ports);
-    let least = pause.div_ceil(MS) * MS;
+    let least = (pause.div_ceil(MS) * MS).min(LONGEST_DETECTION);
     let shown = show_time(pause / (MS / 10) * (MS / 10));
-    let (default, why) = match least > DETECTION {
-        true => (least, format!("one pause of {MAX_QUANTA} quanta lasts {shown} and is no storm")),
-        false => (DETECTION, "SONiC's default".into()),
+    let (default, why) = if pause > LONGEST_DETECTION {
+        (
+            least,
+            format!(
+                "the longest there is: one pause of {MAX_QUANTA} quanta lasts {shown}, and passes for a storm"
+            ),
+        )
+    } else if least > DETECTION {
+        (least, format!("one pause of {MAX_QUANTA} quanta lasts {shown} and is no storm"))
+    } else {
+        (DETECTION, "SONiC's default".into())
     };
-    let (detection, detection_fits) = time("detection_time", 100 * MS, 5_000 * MS, default, &why);
+    let (detection, detection_fits) = time("detection_time", 100 * MS, LONGEST_DETECTION, default, &why);
     let (restoration, restoration_fits) =
         time("restoration_time", 100 * MS, 60_000 * MS, 200 * MS, "SONiC's default");
     let (poll, poll_fits) =
         time("poll_interval", 100 * MS, 1_000 * MS, 100 * MS, "at least two looks per detection time");
-    if detection_fits && !short && detection.v < pause {
+    if detection_fits && !short && detection.v < least.min(pause) {
         let message = format!(
             "detection_time = {} is shorter than one pause may be: {MAX_QUANTA} quanta last {shown} on the slowest port",
             show_time(detection.v)

@@ -331,7 +331,7 @@ tables! {
     WATCHDOG = table("[watchdog]", "The PFC watchdog; on if the table is there (PFC_WD).", &[
         key("enable", "boolean, default true", "false switches a preset's watchdog off"),
         key("action", "\"drop\", \"forward\" or \"alert\", default \"drop\"", "what is done with a stormed queue (action)"),
-        key("detection_time", "100ms to 5s, default 200ms, more where one pause may last longer (ports below 168M)", "paused, backlogged and without departures this long is a storm (detection_time)"),
+        key("detection_time", "100ms to 5s, default 200ms, more where one pause may last longer (ports below 168M; 5s below 6.8M)", "paused, backlogged and without departures this long is a storm (detection_time)"),
         key("restoration_time", "100ms to 60s, default 200ms", "no pause for this long ends it (restoration_time)"),
         key("poll_interval", "100ms to 1s, default 100ms", "interval between looks (POLL_INTERVAL)"),
         key("allow_short", "boolean, default false", "allow times from 10us, for labs"),
