@@ -188,16 +188,24 @@ impl Comparison {
             let Some(after) = after else { continue };
             let depths = [mark_depth(config, was, before), mark_depth(config, is, after)];
             let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
-            if self.lacks && depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth) {
+            let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
+            if self.lacks && is_another_queue {
                 self.lack("mark");
                 continue;
             }
-            if before.marked != after.marked && depths.into_iter().flatten().any(is_drawn) {
+            let differs = before.marked != after.marked;
+            if differs && depths.into_iter().flatten().any(is_drawn) {
                 self.drawn += 1;
                 continue;
             }
+            // Frames that are not in the file were in the queue, too: with those the mark is what it must be.
+            let must_be = |(wred, depth): (WredConfig, u64)| before.marked == (depth > wred.kmax);
+            if differs && is_another_queue && depths[0].is_some_and(must_be) {
+                self.lack("mark");
+                continue;
+            }
             self.judge("mark");
-            if before.marked != after.marked {
+            if differs {
                 let text = |left: &Departure| {
                     format!(
                         "{} at {} with {} bytes behind it",
