@@ -52,6 +52,30 @@ fn a_run_leaves_a_page_and_tables() {
 }
 
 #[test]
+fn flows_are_lines_or_columns_and_a_folder_has_one_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("result");
+    let (lines, columns) = (to.join("flows.csv"), to.join("flows.parquet"));
+    let play = |format: &str| {
+        let file = format!("{CONFIGS}/incast.toml");
+        let done = weir(&[&file, "--out", to.to_str().unwrap(), "--flows", format]);
+        assert!(done.status.success(), "{done:?}");
+        out(&done)
+    };
+    assert!(play("parquet").contains("/report.html, report.json, flows.parquet, ports.csv"));
+    let bytes = std::fs::read(&columns).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1") && !lines.exists());
+    assert!(play("csv").contains("flows.parquet, of a run before") && lines.exists() && !columns.exists());
+    assert!(play("parquet").contains("flows.csv, of a run before"));
+    assert_eq!(std::fs::read(&columns).unwrap(), bytes, "the same, bit for bit");
+    // What weir did not write stays.
+    std::fs::write(&columns, "PAR1").unwrap();
+    assert!(!play("csv").contains("before") && columns.exists());
+    let alone = weir(&[&format!("{CONFIGS}/incast.toml"), "--flows", "parquet"]);
+    assert!(alone.status.code() == Some(2) && String::from_utf8_lossy(&alone.stderr).contains("--out"));
+}
+
+#[test]
 fn a_killed_sweep_goes_on_and_any_sharding_has_one_digest() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path());

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import matplotlib.image
@@ -63,6 +64,17 @@ def test_parquet_and_csv_have_the_same_rows(weir: str, out: Path, tmp_path: Path
     pd.testing.assert_frame_equal(written, pd.read_csv(tmp_path / "flows.csv"), check_dtype=False)
 
 
+def test_flows_that_weir_wrote_as_parquet_are_those_of_its_lines(weir: str, tmp_path: Path) -> None:
+    fabric = Path(__file__).parents[3] / "configs/sim/incast.toml"
+    for form in ["csv", "parquet"]:
+        command = [weir, "sim", str(fabric), "--out", str(tmp_path / form), "--flows", form]
+        subprocess.run(command, check=True, capture_output=True)
+        assert (tmp_path / form / f"flows.{form}").exists()
+    lines, columns = (results.flows(tmp_path / form).drop(columns="run") for form in ["csv", "parquet"])
+    assert len(columns) > 1
+    pd.testing.assert_frame_equal(columns, lines)
+
+
 def test_slowdown_is_that_of_the_quantiles() -> None:
     sizes = [1000] * 100 + [5000] * 100
     table = pd.DataFrame({"bytes": sizes, "slowdown": [*range(1, 101), *([2.0] * 100)]})
@@ -74,7 +86,7 @@ def test_slowdown_is_that_of_the_quantiles() -> None:
 
 def test_a_folder_that_is_none_is_refused(weir: str, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(WeirError, match="neither plan.json nor flows.csv"):
+    with pytest.raises(WeirError, match="neither plan.json nor a table of flows"):
         flows(tmp_path / "empty", weir=weir)
     assert main(["table", "flows", str(out), "--weir", weir, "--out", "flows.txt"]) == 2
     assert main(["plot", "busbw", str(out), "--weir", weir, "--by", "colour", "--out", "a.png"]) == 2

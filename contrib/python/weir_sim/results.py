@@ -27,6 +27,17 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     return pd.read_csv(path, skiprows=about, keep_default_na=False, na_values=[""])
 
 
+def read_table(path: Path) -> pd.DataFrame | None:
+    """A table that weir wrote, in the file of this name or, as Parquet, in the one that ends with `.parquet`; None: there is neither."""
+    columns = path.with_suffix(".parquet")
+    if columns.exists():
+        try:
+            return pd.read_parquet(columns)
+        except ImportError as error:
+            raise WeirError(f"{columns}: Parquet needs pyarrow: pip install 'weir-sim[parquet]'") from error
+    return read_csv(path) if path.exists() else None
+
+
 def points(folder: str | os.PathLike[str], *, weir: str = "weir") -> pd.DataFrame:
     """A row for each point of a sweep that has a result: axes, figures, `point` (its number), `address`, and `error`.
 
@@ -59,19 +70,18 @@ def _runs(folders: Folders, weir: str) -> Iterator[tuple[dict[str, object], Path
             for row in points(folder, weir=weir).to_dict("records"):
                 if not isinstance(row["error"], str):
                     yield run | {key: row[key] for key in keys}, folder / str(row["address"])
-        elif (folder / "flows.csv").exists():
+        elif any((folder / name).exists() for name in ("flows.csv", "flows.parquet")):
             yield run, folder
         else:
-            raise WeirError(f"{folder}: neither plan.json nor flows.csv is in it; give a folder that weir sim has written")
+            raise WeirError(f"{folder}: neither plan.json nor a table of flows is in it; give a folder that weir sim has written")
 
 
 def _table(name: str, folders: Folders, weir: str) -> pd.DataFrame:
     found = []
     for run, folder in _runs(folders, weir):
-        path = folder / name
-        if not path.exists():
+        table = read_table(folder / name)
+        if table is None:
             continue
-        table = read_csv(path)
         for at, (key, value) in enumerate(run.items()):
             # An axis may be called like a column of the table.
             table.insert(at, key if key not in table else f"axis {key}", value)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 //! Flows, ports and queues of a run, as they lie in a report or in tables.
 
-use crate::fabric::Timeline;
+use crate::fabric::{FlowsFormat, Timeline, read_columns};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Course {
 
     /// Of the tables that a sweep keeps in `folder`; `None`: there are none, or they are not whole.
     pub fn of_tables(folder: &Path) -> Option<Self> {
-        let flows: Vec<FlowTimes> = rows(&folder.join("flows.csv"))?;
+        let flows = flows_in(folder)?;
         let ports: Vec<PortTimes> = rows(&folder.join("ports.csv"))?;
         let end_ns = ports.first().map_or(0, |port| port.end_ns);
         Some(Self::new(
@@ -95,6 +95,16 @@ impl Course {
         }
         self
     }
+}
+
+/// Those of the table of flows in `folder`, in either format.
+fn flows_in(folder: &Path) -> Option<Vec<FlowTimes>> {
+    let columns = || {
+        let path = folder.join(FlowsFormat::Parquet.file());
+        let rows = read_columns(&path, ["fct_ns", "ideal_ns"])?;
+        rows.into_iter().map(|[fct_ns, ideal_ns]| Some(FlowTimes { fct_ns, ideal_ns: ideal_ns? })).collect()
+    };
+    rows(&folder.join(FlowsFormat::Csv.file())).or_else(columns)
 }
 
 /// Lines of a table that weir wrote.

@@ -2,11 +2,15 @@
 
 use super::course::Course;
 use super::*;
-use crate::fabric::{load, run};
+use crate::fabric::{FlowsFormat, load, run};
 use crate::sweep::{Keep, Orders, Plan, run_shard};
 use serde_json::Value;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+
+fn orders(dir: &Path, keep: Keep, flows: FlowsFormat) -> Orders<'_> {
+    Orders { shard: "1/1", dir, keep, flows, jobs: NonZeroUsize::MIN }
+}
 
 fn spec(hosts: usize, rate: &str, seed: u64) -> String {
     format!(
@@ -31,8 +35,10 @@ fn sweep_of(dir: &Path, name: &str, rate: &str, axes: &[(&str, &str)]) -> PathBu
     let plan = dir.join("plan.toml");
     std::fs::write(&plan, format!("name = \"{name}\"\nbase = \"base.toml\"\n{axes}")).unwrap();
     let to = dir.join(name);
-    let orders = Orders { shard: "1/1", dir: &to, keep: Keep::default(), jobs: NonZeroUsize::MIN };
-    run_shard(&Plan::read(&plan).unwrap(), &orders, &|_| ControlFlow::Continue(())).unwrap();
+    run_shard(&Plan::read(&plan).unwrap(), &orders(&to, Keep::default(), FlowsFormat::Csv), &|_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     dir.join(name)
 }
 
@@ -218,19 +224,19 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
         .into();
     let both = reports[0].clone().join(reports[1].clone());
     assert!(both.fct_ns.len() > reports[0].fct_ns.len() && both.depths == reports[0].depths);
-    let course = |keep: Keep| {
-        let to = dir.path().join(format!("{keep:?}"));
+    let course = |keep: Keep, flows: FlowsFormat| {
+        let to = dir.path().join(format!("{keep:?}{flows:?}"));
         sweep_of(dir.path(), "plan", "100G", &[("seed", "[1, 2]")]);
         let plan = Plan::read(&dir.path().join("plan.toml")).unwrap();
-        let orders = Orders { shard: "1/1", dir: &to, keep, jobs: NonZeroUsize::MIN };
-        run_shard(&plan, &orders, &|_| ControlFlow::Continue(())).unwrap();
+        run_shard(&plan, &orders(&to, keep, flows), &|_| ControlFlow::Continue(())).unwrap();
         let [side] = &side::read(&to).unwrap()[..] else { panic!("one") };
         side.course()
     };
-    assert_eq!(course(Keep::Report), Some(both.clone()));
+    assert_eq!(course(Keep::Report, FlowsFormat::Csv), Some(both.clone()));
     let of_tables = Course { depths: Vec::new(), period_ns: 0, queues: Vec::new(), ..both };
-    assert_eq!(course(Keep::Tables), Some(of_tables));
-    assert_eq!(course(Keep::Figures), None);
+    assert_eq!(course(Keep::Tables, FlowsFormat::Csv).as_ref(), Some(&of_tables));
+    assert_eq!(course(Keep::Tables, FlowsFormat::Parquet), Some(of_tables));
+    assert_eq!(course(Keep::Figures, FlowsFormat::Csv), None);
 }
 
 /// An all-reduce of 1 MB over eight hosts by `kind`.
@@ -280,8 +286,10 @@ fn collectives_of_sweeps_have_an_interval_over_seeds() {
                 \"reduce_scatter\"]\n";
     std::fs::write(&plan, format!("name = \"c\"\nbase = \"base.toml\"\n{axes}")).unwrap();
     let to = dir.path().join("c");
-    let orders = Orders { shard: "1/1", dir: &to, keep: Keep::Figures, jobs: NonZeroUsize::MIN };
-    run_shard(&Plan::read(&plan).unwrap(), &orders, &|_| ControlFlow::Continue(())).unwrap();
+    run_shard(&Plan::read(&plan).unwrap(), &orders(&to, Keep::Figures, FlowsFormat::Csv), &|_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     let both = compare(&[to]).unwrap();
     let rows = both.rows();
     let time = row(&rows, "all_reduce / reduce_scatter: time, us");

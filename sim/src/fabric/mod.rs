@@ -13,6 +13,7 @@ mod engine;
 mod event_queue;
 mod faults;
 mod flow_level;
+mod flow_table;
 mod graph;
 mod histogram;
 mod hosts;
@@ -53,6 +54,8 @@ pub use collective_report::{
     CollectiveFigures, CollectiveIdentity, CollectiveResult, CollectiveSummary, StepResult, Straggler,
 };
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
+pub use flow_table::FlowsFormat;
+pub(crate) use flow_table::read as read_columns;
 pub(crate) use import::{file_names, names_file, names_ranks, of_rank, read_file};
 pub use json_schema::json_schema;
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};

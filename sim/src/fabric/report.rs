@@ -1,6 +1,7 @@
-//! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV.
+//! What a run came to. Serialises to JSON that explains itself; flows and ports also as CSV, flows as Parquet, too.
 
 use super::collective_report::{CollectiveResult, CollectiveSummary};
+use super::flow_table::{self, FlowsFormat};
 use super::latency::Latency;
 use super::level::Level;
 use super::orders::{OrderResult, PairTrace};
@@ -11,7 +12,7 @@ use super::timeline::Timeline;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 
@@ -602,23 +603,37 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// All tables by the names of their files; `None`: this run has no such table.
-    pub fn all_tables(&self) -> [(&'static str, Option<String>); 7] {
+    /// All tables by the names of their files; `None`: this run has no such table, or that of flows has another format.
+    ///
+    /// # Errors
+    /// The library that writes columns refuses: a fault of weir.
+    pub fn all_tables(&self, flows: FlowsFormat) -> io::Result<[Table; 8]> {
         let (latency, histogram) = self.latency_csv().unzip();
-        [
-            ("flows.csv", Some(self.flows_csv())),
+        let (lines, columns) = match flows {
+            FlowsFormat::Csv => (Some(self.flows_csv()), None),
+            FlowsFormat::Parquet => (None, Some(self.flows_parquet()?)),
+        };
+        let texts = [
+            (FlowsFormat::Csv.file(), lines),
             ("ports.csv", Some(self.ports_csv())),
             ("latency.csv", latency),
             ("latency_histogram.csv", histogram),
             ("collectives.csv", self.collectives_csv()),
             ("traces.csv", self.traces_csv()),
             ("links.csv", self.links_csv()),
-        ]
+        ];
+        let [lines, rest @ ..] = texts.map(|(name, text)| (name, text.map(String::into_bytes)));
+        let [ports, latency, histogram, collectives, traces, links] = rest;
+        let columns = (FlowsFormat::Parquet.file(), columns);
+        Ok([lines, columns, ports, latency, histogram, collectives, traces, links])
     }
 
     /// Those that there are.
-    pub fn tables(&self) -> Vec<(&'static str, String)> {
-        self.all_tables().into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
+    ///
+    /// # Errors
+    /// See [`Self::all_tables`].
+    pub fn tables(&self, flows: FlowsFormat) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+        Ok(self.all_tables(flows)?.into_iter().filter_map(|(name, table)| Some((name, table?))).collect())
     }
 
     /// The whole report, as page and as JSON, by the names of their files.
@@ -628,20 +643,15 @@ impl Report {
 
     /// One line per flow.
     pub fn flows_csv(&self) -> String {
-        let head = "id,from,to,bytes,start_ns,fct_ns,ideal_ns,delivered_bytes,lost_bytes,packets,resent,marked,cnps\n";
-        let by_level = self.flows.iter().any(|f| f.level.is_some());
-        let head = if by_level { head.replace("\n", ",level\n") } else { head.to_owned() };
-        let head = self.csv_head("flows") + &head;
-        let cell = |v: Option<u64>| v.map_or(String::new(), |v| v.to_string());
-        let line = |f: &FlowResult| {
-            let (bytes, start, fct) = (cell(f.bytes), cell(f.start_ns), cell(f.fct_ns));
-            let FlowResult { id, from, to, ideal_ns, delivered, lost, packets, resent, marked, cnps, .. } = f;
-            let (marked, cnps) = (cell(*marked), cell(*cnps));
-            let level = f.level.map_or(String::new(), |level| format!(",{}", level.word()));
-            let tail = format!("{ideal_ns},{delivered},{lost},{packets},{resent},{marked},{cnps}{level}\n");
-            format!("{id},{},{},{bytes},{start},{fct},{tail}", quoted(from), quoted(to))
-        };
-        std::iter::once(head).chain(self.flows.iter().map(line)).collect()
+        self.csv_head("flows") + &flow_table::csv(&self.flows)
+    }
+
+    /// The same in columns, as a Parquet file.
+    ///
+    /// # Errors
+    /// The library that writes it refuses: a fault of weir.
+    pub fn flows_parquet(&self) -> io::Result<Vec<u8>> {
+        flow_table::parquet(&self.flows, self.weir, &self.csv_head("flows")).map_err(io::Error::other)
     }
 
     /// Tables of where the time of frames went: distributions, and their histograms; `None`: nobody wanted to know.
@@ -710,15 +720,19 @@ impl Report {
     }
 }
 
+/// The name of a table's file, and what is in it, if there is such a table.
+pub type Table = (&'static str, Option<Vec<u8>>);
+
 /// How a table begins.
 const TABLE: &str = "# weir ";
 
-/// Whether a file is a table of a report: it begins like one.
+/// Whether a file is a table of a report: it begins like one, or says that weir has written it.
 pub fn is_table(path: &Path) -> bool {
-    let mut begin = [0; TABLE.len()];
-    path.is_file()
-        && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
-        && begin == *TABLE.as_bytes()
+    let begins = |mut file: &File| {
+        let mut begin = [0; TABLE.len()];
+        file.read_exact(&mut begin).is_ok() && begin == *TABLE.as_bytes()
+    };
+    path.is_file() && File::open(path).is_ok_and(|file| begins(&file) || flow_table::is_parquet(file))
 }
 
 /// When the last of the flows that have an end was delivered, from the size, start and completion time of each.

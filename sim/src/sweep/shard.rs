@@ -2,7 +2,7 @@
 
 use super::store::{Described, Outcome, PLAN, json, place, put, read};
 use super::{Plan, Point, SweepError};
-use crate::fabric::{self, FabricError, FabricSpec, Progress, Report};
+use crate::fabric::{self, FabricError, FabricSpec, FlowsFormat, Progress, Report};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -30,6 +30,8 @@ pub struct Orders<'a> {
     pub dir: &'a Path,
     /// What is kept of each point.
     pub keep: Keep,
+    /// How the table of flows is kept.
+    pub flows: FlowsFormat,
     /// Points that are played at once.
     pub jobs: NonZeroUsize,
 }
@@ -160,21 +162,20 @@ fn prepare(plan: &Plan, dir: &Path) -> Result<(), SweepError> {
 }
 
 /// Whether a point has a whole result in `dir` and everything that is to be kept beside it; and whether it is broken.
-pub(super) fn result_of(address: &str, dir: &Path, keep: Keep) -> Option<bool> {
+pub(super) fn result_of(address: &str, dir: &Path, keep: Keep, flows: FlowsFormat) -> Option<bool> {
     // A damaged result is played again.
     let (_, value) = read(&place(dir, address), address).ok()??;
     let broken = !value["error"].is_null();
     let beside = |name: &str| dir.join(address).join(name).exists();
     let kept = match keep {
         Keep::Figures => true,
-        Keep::Tables => beside(FLOWS),
-        Keep::Report => beside(FLOWS) && beside(REPORT),
+        Keep::Tables => beside(flows.file()),
+        Keep::Report => beside(flows.file()) && beside(REPORT),
     };
     (broken || kept).then_some(broken)
 }
 
-/// What is always kept among the tables, and only with the whole report.
-const FLOWS: &str = "flows.csv";
+/// What is kept with the whole report alone.
 const REPORT: &str = "report.json";
 
 /// Sees to it that a point has its result: what became of it and whether it is broken. `None`: it was stopped.
@@ -183,8 +184,8 @@ fn finish(
     orders: &Orders<'_>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Option<(Done, bool)>, SweepError> {
-    let Orders { dir, keep, .. } = *orders;
-    if let Some(broken) = result_of(&point.address, dir, keep) {
+    let Orders { dir, keep, flows, .. } = *orders;
+    if let Some(broken) = result_of(&point.address, dir, keep, flows) {
         return Ok(Some((Done::Before, broken)));
     }
     let (spec, played) = play(point, dir, progress);
@@ -196,11 +197,12 @@ fn finish(
         && keep != Keep::Figures
     {
         let beside = dir.join(&point.address);
-        std::fs::create_dir_all(&beside).map_err(|error| SweepError::File { path: beside.clone(), error })?;
-        let files = report.tables().into_iter();
-        let pages = (keep == Keep::Report).then(|| report.pages());
-        for (name, text) in files.chain(pages.into_iter().flatten()) {
-            put(&beside.join(name), text.as_bytes())?;
+        let file = |error| SweepError::File { path: beside.clone(), error };
+        std::fs::create_dir_all(&beside).map_err(file)?;
+        let tables = report.tables(flows).map_err(file)?;
+        let pages = (keep == Keep::Report).then(|| report.pages()).into_iter().flatten();
+        for (name, content) in tables.into_iter().chain(pages.map(|(name, text)| (name, text.into_bytes()))) {
+            put(&beside.join(name), &content)?;
         }
     }
     let result = played.map(|report| report.summary()).map_err(|error| error.to_string());

@@ -3,7 +3,7 @@
 use super::shard::{Keep, result_of};
 use super::{Plan, Point, SweepError};
 use crate::digest::Digest;
-use crate::fabric::{FabricSpec, Summary};
+use crate::fabric::{FabricSpec, FlowsFormat, Summary};
 use crate::file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,13 +38,14 @@ struct Listed {
 ///
 /// # Errors
 /// The folder is that of another sweep, or cannot be read.
-pub fn list(plan: &Plan, results: Option<(&Path, Keep)>) -> Result<String, SweepError> {
+pub fn list(plan: &Plan, results: Option<(&Path, Keep, FlowsFormat)>) -> Result<String, SweepError> {
     let described = Described::of(plan);
-    if let Some((dir, _)) = results {
+    if let Some((dir, ..)) = results {
         described.is_of(dir)?;
     }
-    let is_open =
-        |place: &Place| results.is_none_or(|(dir, keep)| result_of(&place.address, dir, keep).is_none());
+    let is_open = |place: &Place| {
+        results.is_none_or(|(dir, keep, flows)| result_of(&place.address, dir, keep, flows).is_none())
+    };
     let open =
         described.points.iter().enumerate().filter(|(_, place)| is_open(place)).map(|(index, _)| index);
     let open = open.collect();

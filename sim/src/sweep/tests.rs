@@ -1,6 +1,7 @@
 //! Sharding, ending and going on, broken points, damaged files.
 
 use super::*;
+use crate::fabric::FlowsFormat;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,7 +24,8 @@ fn play(plan: &Plan, shard: &str, dir: &Path) -> Tally {
 }
 
 fn orders<'a>(shard: &'a str, dir: &'a Path) -> Orders<'a> {
-    Orders { shard, dir, keep: Keep::default(), jobs: NonZeroUsize::new(3).unwrap() }
+    let (keep, flows) = (Keep::default(), FlowsFormat::default());
+    Orders { shard, dir, keep, flows, jobs: NonZeroUsize::new(3).unwrap() }
 }
 
 fn try_play(plan: &Plan, shard: &str, dir: &Path) -> Result<Tally, SweepError> {
@@ -226,4 +228,23 @@ fn a_folder_holds_one_sweep() {
     std::fs::write(dir.join("plan.json"), "{\"schema\": ").unwrap();
     assert!(merge(std::slice::from_ref(&dir)).unwrap_err().to_string().contains("plan.json"));
     assert_eq!(play(&plan, "1/12", &dir).before, 1, "half a plan is written again");
+}
+
+#[test]
+fn flows_are_kept_in_the_format_that_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(dir.path());
+    let out = dir.path().join("out");
+    let play = |flows: FlowsFormat| {
+        run_shard(&plan, &Orders { flows, ..orders("1/1", &out) }, &|_| ControlFlow::Continue(())).unwrap()
+    };
+    let first = play(FlowsFormat::Parquet);
+    assert!(first.now > 0 && first.before == 0);
+    let whole = |flows| list(&plan, Some((&out, Keep::Tables, flows))).unwrap().contains("\"open\": []");
+    assert!(whole(FlowsFormat::Parquet) && !whole(FlowsFormat::Csv));
+    let digest = merge(std::slice::from_ref(&out)).unwrap().digest;
+    // The points are played again, with the same results.
+    assert_eq!(play(FlowsFormat::Csv).now, first.now - first.broken);
+    assert!(whole(FlowsFormat::Parquet) && whole(FlowsFormat::Csv));
+    assert_eq!(merge(&[out]).unwrap().digest, digest);
 }

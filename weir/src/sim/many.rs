@@ -1,5 +1,6 @@
 //! `weir sim sweep` and `weir sim merge`.
 
+use super::TableFormat;
 use super::bar::SweepBar;
 use crate::Outcome;
 use crate::file::write_file;
@@ -28,6 +29,9 @@ pub struct SweepArgs {
     /// What is kept of each point beside its figures, in a folder of its own.
     #[arg(long, value_name = "WHAT", default_value = "tables")]
     pub keep: Kept,
+    /// How the table of flows is kept: as text, flows.csv, or as columns with types, flows.parquet.
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    pub flows: TableFormat,
     /// Points played at once; all cores unless given. Each needs the memory of a run.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
@@ -44,7 +48,7 @@ pub struct SweepArgs {
 pub enum Kept {
     /// Nothing.
     Figures,
-    /// Flows with their completion times, ports, collectives, latency, as CSV.
+    /// Flows with their completion times, ports, collectives, latency.
     Tables,
     /// These, the page and report.json.
     Report,
@@ -79,16 +83,17 @@ const NAMED: usize = 10;
 
 pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     let plan = Plan::read(&args.plan)?;
-    let keep = args.keep.into();
+    let (keep, flows) = (args.keep.into(), args.flows.into());
     let dir = match &args.out {
         Some(dir) if !args.list => dir,
         results => {
-            let results = results.as_ref().map(|dir| (dir.as_path(), keep));
+            let results = results.as_ref().map(|dir| (dir.as_path(), keep, flows));
             say!("{}", sweep::list(&plan, results)?.trim_end());
             return Ok(Outcome::Good);
         }
     };
-    let orders = Orders { shard: &args.shard, dir, keep, jobs: args.jobs.unwrap_or_else(super::cores) };
+    let orders =
+        Orders { shard: &args.shard, dir, keep, flows, jobs: args.jobs.unwrap_or_else(super::cores) };
     let (bar, stop) = (SweepBar::new(plan.len()), Stop::on_signal()?);
     let tally = run_shard(&plan, &orders, &|seen| {
         bar.show(seen);

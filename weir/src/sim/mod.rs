@@ -12,13 +12,13 @@ use crate::refusal::cannot;
 use crate::run::Stop;
 use anyhow::Result;
 use bar::RunBar;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
 use weir_layout::Unit;
-use weir_sim::fabric::{self, Report};
+use weir_sim::fabric::{self, FlowsFormat, Report};
 use weir_sim::file::Part;
 
 /// Collectives that are printed.
@@ -34,10 +34,13 @@ pub struct SimArgs {
     /// Description of the fabric and its traffic.
     #[arg(required = true)]
     pub file: Option<PathBuf>,
-    /// Write the report as page (report.html), JSON and CSV (flows, ports) into this folder. Tables that a run before has left there
+    /// Write the report as page (report.html), JSON and tables (flows, ports) into this folder. Tables that a run before has left there
     /// and this one has not are removed; nothing else is.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// How the table of flows is written: as text, flows.csv, or as columns with types, flows.parquet.
+    #[arg(long, value_name = "FORMAT", requires = "out", default_value = "csv")]
+    pub flows: TableFormat,
     /// Print the report as JSON instead of a summary.
     #[arg(short, long)]
     pub json: bool,
@@ -45,6 +48,24 @@ pub struct SimArgs {
     /// more, a note on standard error says why.
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum TableFormat {
+    /// Text.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+impl From<TableFormat> for FlowsFormat {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Csv => Self::Csv,
+            TableFormat::Parquet => Self::Parquet,
+        }
+    }
 }
 
 /// As many as this process may run on.
@@ -116,7 +137,7 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
         print(&report);
     }
     if let Some(dir) = out {
-        let Written { files, removed } = write(dir, &report)?;
+        let Written { files, removed } = write(dir, &report, args.flows.into())?;
         if !json {
             say!("  written   {}/{}", dir.display(), files.join(", "));
         }
@@ -186,16 +207,18 @@ struct Written {
 }
 
 /// Writes everything there is, or nothing.
-fn write(dir: &Path, report: &Report) -> Result<Written> {
-    let tables = report.all_tables();
-    let absent: Vec<&str> = tables.iter().filter(|(_, text)| text.is_none()).map(|(name, _)| *name).collect();
-    let texts = tables.into_iter().filter_map(|(name, text)| Some((name, text?)));
-    let beside = |(name, text): (&'static str, String)| {
+fn write(dir: &Path, report: &Report, flows: FlowsFormat) -> Result<Written> {
+    let tables = report.all_tables(flows)?;
+    let absent: Vec<&str> =
+        tables.iter().filter(|(_, table)| table.is_none()).map(|(name, _)| *name).collect();
+    let pages = report.pages().map(|(name, text)| (name, text.into_bytes()));
+    let tables = tables.into_iter().filter_map(|(name, table)| Some((name, table?)));
+    let beside = |(name, content): (&'static str, Vec<u8>)| {
         let path = dir.join(name);
-        let part = Part::with(&path, text.as_bytes()).map_err(cannot("write", &path))?;
+        let part = Part::with(&path, &content).map_err(cannot("write", &path))?;
         Ok((name, part))
     };
-    let parts = report.pages().into_iter().chain(texts).map(beside).collect::<Result<Vec<_>>>()?;
+    let parts = pages.into_iter().chain(tables).map(beside).collect::<Result<Vec<_>>>()?;
     let mut files = Vec::with_capacity(parts.len());
     for (name, part) in parts {
         part.take_place().map_err(cannot("write", &dir.join(name)))?;

@@ -331,8 +331,7 @@ fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
     assert!(
         summary["level"] == "flow" && summary["ecn_marks"].is_null() && summary["queue_max_bytes"].is_null()
     );
-    let tables = report.tables();
-    let (_, links) = tables.iter().find(|(name, _)| *name == "links.csv").unwrap();
+    let links = report.links_csv().unwrap();
     assert_eq!(links.lines().filter(|line| !line.starts_with('#')).count(), 1 + 2 * 3);
     let page = report.to_html();
     assert!(page.contains("\"level\":\"flow\"") && page.contains("bottlenecks()"));

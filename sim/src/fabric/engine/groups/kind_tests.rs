@@ -2,7 +2,7 @@
 
 use crate::fabric::keys;
 use crate::fabric::spec::Pattern;
-use crate::fabric::{FabricSpec, Undivided, json_schema, load_in, run_with};
+use crate::fabric::{FabricSpec, FlowsFormat, Undivided, json_schema, load_in, run_with};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -69,7 +69,12 @@ fn divided(spec: &FabricSpec, threads: &[usize]) -> Option<Option<Undivided>> {
         let (a, b) = (one.to_json(), other.to_json());
         let differ = a.lines().zip(b.lines()).find(|(a, b)| a != b);
         assert!(a == b, "{}, {threads} threads: {differ:?}", spec.name);
-        assert_eq!(other.tables(), one.tables(), "{}, {threads} threads", spec.name);
+        assert_eq!(
+            other.tables(FlowsFormat::Csv).unwrap(),
+            one.tables(FlowsFormat::Csv).unwrap(),
+            "{}, {threads} threads",
+            spec.name
+        );
         undivided = other.undivided;
     }
     Some(undivided)
