@@ -83,7 +83,8 @@ esac""")
 
 def test_the_command_line_plays_and_goes_on(weir: str, plan: Path, tmp_path: Path) -> None:
     digest = sweep(weir, plan, tmp_path / "whole")
-    run = [sys.executable, "-m", "weir_sim", "run", "--weir", weir, "--workers", "2", "--plan", plan, "--out", tmp_path / "out"]
+    paths = ["--plan", str(plan), "--out", str(tmp_path / "out")]
+    run = [sys.executable, "-m", "weir_sim", "run", "--weir", weir, "--workers", "2", *paths]
     for _ in range(2):
         done = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
         assert done.returncode == 1, done

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import sweep
@@ -79,9 +80,8 @@ def test_slowdown_is_that_of_the_quantiles() -> None:
     sizes = [1000] * 100 + [5000] * 100
     table = pd.DataFrame({"bytes": sizes, "slowdown": [*range(1, 101), *([2.0] * 100)]})
     median, worst = plots.fct_slowdown(table).axes[0].lines[:2]
-    assert list(median.get_xdata()) == [1000, 5000]
-    assert list(median.get_ydata()) == [50.5, 2.0]
-    assert list(worst.get_ydata()) == [100.0, 2.0]
+    assert np.asarray(median.get_data()).tolist() == [[1000, 5000], [50.5, 2.0]]
+    assert np.asarray(worst.get_ydata()).tolist() == [100.0, 2.0]
 
 
 def test_a_folder_that_is_none_is_refused(weir: str, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
