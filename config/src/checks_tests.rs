@@ -431,6 +431,18 @@ fn the_watchdog_outlasts_the_longest_legal_pause() {
 }
 
 #[test]
+fn software_does_no_pfc_with_frames_that_do_not_pass() {
+    let with = |pfc: &str| load_roce(&format!("[port_defaults]\npfc = {{ {pfc} }}\n"));
+    let found = with("mode = \"software\", visible = false").unwrap_err();
+    let errors: Vec<_> = found.into_iter().filter(Diagnostic::is_error).collect();
+    let d = only(&errors, "pfc.visible");
+    assert!(d.remedy.contains("mode = \"auto\""), "{d}");
+    assert!(with("mode = \"software\", visible = false, enable = []").is_ok(), "no PFC is in use");
+    assert!(with("mode = \"software\", visible = true").is_ok());
+    assert!(with("visible = false").is_ok());
+}
+
+#[test]
 fn nonsense_is_refused() {
     let bad = |more: &str| load_roce(more).map(|l| shown(&l.warnings)).unwrap_err();
     for (more, rule, says) in [

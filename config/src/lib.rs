@@ -52,6 +52,7 @@ pub use format::{Field, FormatConfig};
 pub use headroom::{headroom_input, pause_response, xon_offset};
 pub use json_schema::json_schema;
 pub use lcores::{Cpus, Lcores, lcores};
+pub use port::MAX_LCORES;
 pub use read::{Explained, Origin};
 pub use types::*;
 pub use units::{show_flood_limit, show_rate, show_size, show_time};

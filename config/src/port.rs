@@ -24,7 +24,7 @@ use super::vlan;
 use weir_dataplane::types::{MAX_PORTS, Mac};
 
 /// Lcores the packaged DPDK is built for.
-pub(super) const MAX_LCORES: u64 = 128;
+pub const MAX_LCORES: u64 = 128;
 /// Least rate of a port or a queue, bit/s.
 const LEAST_RATE: u64 = 1_000_000;
 /// Rate of a virtual port that names none.
@@ -415,8 +415,18 @@ fn read_pfc(ctx: &mut Ctx<'_>, s: &Section<'_>) -> (PortPfc, Span) {
     let mode = pfc.or(ctx, "mode", &PfcMode::KIND, PfcMode::Auto, why).v;
     let rx = pfc.or(ctx, "rx", &PfcRx::KIND, PfcRx::Enabled, "what is enabled is obeyed").v;
     let tx = pfc.or(ctx, "tx", &BOOL, true, "what is enabled is sent").v;
-    let visible = pfc.get(ctx, "visible", &BOOL).map(|visible| visible.v);
-    (PortPfc { enable, mode, visible, rx, tx }, at)
+    let visible = pfc.get(ctx, "visible", &BOOL);
+    let found = PortPfc { enable, mode, visible: visible.as_ref().map(|visible| visible.v), rx, tx };
+    if let Some(hidden) = visible.filter(|visible| !visible.v && mode == PfcMode::Software && found.in_use())
+    {
+        let message = format!(
+            "{} leaves PFC to software, and visible = false says that PFC frames do not pass",
+            pfc.key("mode = \"software\"")
+        );
+        let remedy = "remove visible = false if they pass, or write mode = \"auto\"";
+        ctx.error(hidden.span, "pfc.visible", message, remedy);
+    }
+    (found, at)
 }
 
 pub(super) fn find_format(ctx: &mut Ctx<'_>, name: &Val<String>, formats: &[FormatConfig]) -> Option<usize> {

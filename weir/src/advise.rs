@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_config::units::size;
-use weir_config::{Config, Diagnostic, load, show_rate, show_size, show_time, sonic};
-use weir_dataplane::pfc::frame::{MAX_QUANTA, quanta_to_ns};
+use weir_config::{Config, Diagnostic, MAX_LCORES, load, show_rate, show_size, show_time, sonic};
 use weir_dataplane::types::PRIORITIES;
 use weir_layout::{Grid, show_length};
 
@@ -43,7 +42,7 @@ pub struct AdviseArgs {
     #[arg(long)]
     pub sonic: bool,
     /// Lcores that poll the ports; the number that leaves most of the buffer to share unless given.
-    #[arg(long, conflicts_with = "sonic", value_parser = clap::value_parser!(u16).range(1..=128))]
+    #[arg(long, conflicts_with = "sonic", value_parser = clap::value_parser!(u16).range(1..=MOST_WORKERS as i64))]
     pub lcores: Option<u16>,
     /// Longest gap between two polls of a port, e.g. 10us.
     #[arg(long, default_value = "10us", value_parser = gap)]
@@ -56,6 +55,8 @@ pub struct AdviseArgs {
     pub json: bool,
 }
 
+/// Lcores that can poll ports: one is the main lcore, which does not.
+const MOST_WORKERS: u16 = MAX_LCORES as u16 - 1;
 /// `--poll-gap` unless given.
 const POLL_GAP: Duration = Duration::from_micros(10);
 /// The priority that is lossless, and its group and queue (preset `roce-lossless`).
@@ -172,7 +173,7 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
     line(format!("\n[pfc]\npoll_gap = \"{}\"\n", show_time(args.poll_gap.as_nanos() as u64)));
     if let Some(config) = found {
         reasons_of_marking(config, &mut line);
-        reasons_of_watchdog(args, config, &mut line);
+        reasons_of_watchdog(config, &mut line);
     }
     for i in 0..args.ports {
         let device = match &args.device {
@@ -194,12 +195,14 @@ fn reasoned(rows: impl IntoIterator<Item = (String, String)>) -> String {
     grid.body().trim_end().to_owned()
 }
 
+/// Why a key has the value that was worked out for it.
+fn why(config: &Config, key: &str) -> String {
+    config.explain().into_iter().find(|row| row.key == key).map_or(String::new(), |row| row.why)
+}
+
 fn reasons_of_marking(config: &Config, line: &mut impl FnMut(String)) {
     let Some(wred) = config.ports[0].queues[LOSSLESS].wred else { return };
-    let why = |what: &str| {
-        let key = format!("port.{}.queue.{LOSSLESS}.{what}", config.ports[0].name);
-        config.explain().into_iter().find(|row| row.key == key).map_or(String::new(), |row| row.why)
-    };
+    let why = |what: &str| why(config, &format!("port.{}.queue.{LOSSLESS}.{what}", config.ports[0].name));
     line("[[wred]]\nname = \"roce\"".into());
     line(reasoned([
         (format!("kmin = {}", wred.kmin), why("kmin")),
@@ -208,17 +211,16 @@ fn reasons_of_marking(config: &Config, line: &mut impl FnMut(String)) {
     ]));
 }
 
-fn reasons_of_watchdog(args: &AdviseArgs, config: &Config, line: &mut impl FnMut(String)) {
+fn reasons_of_watchdog(config: &Config, line: &mut impl FnMut(String)) {
     let Some(watchdog) = config.watchdog else { return };
-    let ms = |ns: u64| format!("\"{}ms\"", ns.div_ceil(1_000_000));
-    let pause = quanta_to_ns(MAX_QUANTA, args.link.rate).div_ceil(1_000);
+    let time = |key: &str, ns: u64| {
+        (format!("{key} = \"{}ms\"", ns.div_ceil(1_000_000)), why(config, &format!("watchdog.{key}")))
+    };
     line("\n[watchdog]".into());
-    let detection =
-        format!("SONiC's 200 ms, and no less than one pause of {MAX_QUANTA} quanta lasts here: {pause} us");
     line(reasoned([
         ("action = \"drop\"".to_owned(), "a storm must not spread upstream".to_owned()),
-        (format!("detection_time = {}", ms(watchdog.detection)), detection),
-        (format!("restoration_time = {}", ms(watchdog.restoration)), "SONiC's 200 ms".to_owned()),
+        time("detection_time", watchdog.detection),
+        time("restoration_time", watchdog.restoration),
     ]));
 }
 
@@ -255,6 +257,10 @@ fn read_back(text: &str) -> Result<Config> {
         OPTIONS.iter().find(|(_, written)| *written == key.trim()).map(|(option, _)| *option)
     };
     let of_option = |diagnostic: &Diagnostic| Some((option_of(diagnostic)?, diagnostic.clone()));
+    if let Some(late) = found.iter().find(|diagnostic| diagnostic.rule == "pfc.refresh") {
+        let remedy = "give more --lcores, a shorter --poll-gap, or fewer --ports";
+        return Err(refuse("--lcores", of_one(&late.message), remedy));
+    }
     Err(match found.iter().filter(|diagnostic| diagnostic.is_error()).find_map(of_option) {
         Some((option, Diagnostic { message, remedy, .. })) => refuse(option, of_one(&message), remedy),
         None => check::refused("advice", &found),
@@ -364,18 +370,26 @@ fn best(args: &AdviseArgs) -> Result<(Plan, Config)> {
     let counts: Vec<u16> = match args.lcores {
         Some(lcores) => vec![lcores.min(args.ports)],
         // More than one port fits into the gap of an lcore, so half as many as there are ports are enough to try.
-        None => (1..=args.ports.div_ceil(2)).collect(),
+        None => (1..=args.ports.div_ceil(2).min(MOST_WORKERS)).collect(),
     };
     let mut best: Option<(Plan, Config)> = None;
+    let mut refused = None;
     for lcores in counts {
         let plan = Plan { lcores, fixed: None };
         // The same ports on each: another number of lcores with as many is a waste of one.
-        let config = promised(args, &plan)?;
+        let config = match promised(args, &plan) {
+            Ok(config) => config,
+            // Too few, perhaps, to look at every port in time: the most there are say what is wrong.
+            Err(error) => {
+                refused = Some(error);
+                continue;
+            }
+        };
         if best.as_ref().is_none_or(|(_, known)| config.buffer.promised() < known.buffer.promised()) {
             best = Some((plan, config));
         }
     }
-    best.ok_or_else(|| anyhow::anyhow!("no lcore to poll the ports"))
+    best.ok_or_else(|| refused.unwrap_or_else(|| anyhow::anyhow!("no lcore to poll the ports")))
 }
 
 fn for_this_switch(args: &AdviseArgs) -> Result<String> {
@@ -414,7 +428,7 @@ fn for_hardware(args: &AdviseArgs) -> Result<Advice> {
         });
     };
     reasons_of_marking(&config, &mut line);
-    reasons_of_watchdog(args, &config, &mut line);
+    reasons_of_watchdog(&config, &mut line);
     reasons.push_str(&sonic::report(&made.notes));
     Ok(Advice { text: made.json, reasons })
 }
@@ -476,6 +490,31 @@ mod tests {
                 assert!(line.split('#').nth(1).is_some_and(|why| why.len() > 5), "{line}");
             }
         }
+    }
+
+    /// Whatever is worked out is within the range of its key, and as many lcores are chosen as it takes.
+    #[test]
+    fn advice_is_read_back_at_every_rate_and_number_of_ports() {
+        let slow = for_this_switch(&args("--ports 2 --rate 1M --cable 1m --buffer 1GiB")).unwrap();
+        let detection = slow.lines().find(|l| l.starts_with("detection_time")).unwrap();
+        assert!(
+            detection.contains("\"5000ms\"") && detection.contains("# the longest there is"),
+            "{detection}"
+        );
+        assert!(for_hardware(&args("--ports 2 --rate 5M --cable 1m --buffer 1GiB --sonic")).is_ok());
+        for (line, least) in [
+            ("--ports 140 --rate 100G --cable 1m --buffer 1GiB", 2),
+            ("--ports 256 --rate 10G --cable 1m --buffer 1GiB", 1),
+            ("--ports 256 --rate 10G --cable 1m --buffer 1GiB --lcores 127", 86),
+        ] {
+            let text = for_this_switch(&args(line)).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let lcores = load("t", &text).unwrap().config.ports.iter().filter_map(|p| p.lcore).max().unwrap();
+            assert!((least..=127).contains(&lcores), "{line}: {lcores}");
+        }
+        let few = for_this_switch(&args("--ports 200 --rate 100G --cable 1m --buffer 1GiB --lcores 1"));
+        let told = crate::refusal::document(&few.unwrap_err(), "weir advise");
+        assert_eq!(told["faults"][0]["path"], "--lcores", "{told:#}");
+        assert!(told["faults"][0]["remedy"].as_str().unwrap().contains("more --lcores"), "{told:#}");
     }
 
     /// Typed again it is the same advice.
