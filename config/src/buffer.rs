@@ -16,6 +16,9 @@ use weir_dataplane::turn::Turns;
 /// Bytes of a frame slot by default: a frame is seldom shorter.
 pub(super) const SMALLEST: u64 = 64;
 
+/// Largest buffer.
+pub(super) const LARGEST: u64 = 1 << 40;
+
 /// Guaranteed bytes of a priority group (DEV-19).
 const PG_RESERVED: u64 = 4096;
 
@@ -132,7 +135,7 @@ pub(super) fn read(
         profiles.push(read_profile(ctx, &section, name.v));
     }
     let size = s.or(ctx, "size", &SIZE, 16 << 20, "that of a small data-centre switch");
-    let size = s.within(ctx, "size", size, &(64 << 10..=1 << 40), |n| show_size(*n));
+    let size = s.within(ctx, "size", size, &(64 << 10..=LARGEST), |n| show_size(*n));
     let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
     let size = size.map_or(16 << 20, |v| v.v);
     let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
@@ -145,7 +148,9 @@ pub(super) fn read(
         false => (0, "there are no mirrors to a port"),
     };
     let mirrors = s.or(ctx, "mirror_bytes", &SIZE, mirrors, why).v;
-    let egress_lossy_pool = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer").v;
+    let lossy = s.or(ctx, "egress_lossy_pool", &SIZE, size, "all of the buffer");
+    let lossy = s.within(ctx, "egress_lossy_pool", lossy, &(0..=LARGEST), |n| show_size(*n));
+    let egress_lossy_pool = lossy.map_or(size, |v| v.v);
     let mut buffer = BufferConfig {
         size,
         frames: frames.v,

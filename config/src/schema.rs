@@ -236,7 +236,7 @@ tables! {
         key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),
         key("over_subscribe_ratio", "1 to 64, default none", "pool = sum of headrooms / ratio (DEFAULT_LOSSLESS_BUFFER_PARAMETER)"),
         key("mirror_bytes", "size, default 256KiB with a `[[mirror]]`, else 0", "set aside for copies of mirrors; they take nothing else of the buffer"),
-        key("egress_lossy_pool", "size, default `size`", "most bytes waiting in lossy queues (egress_lossy_pool)"),
+        key("egress_lossy_pool", "size up to 1024GiB, default `size`", "most bytes waiting in lossy queues (egress_lossy_pool)"),
         key("profile", "list of tables", "buffer profiles"),
         key("pg", "list of tables", "which priority group uses which profile"),
         key("queue", "list of tables", "which egress queue uses which profile"),

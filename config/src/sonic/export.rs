@@ -9,7 +9,7 @@ use crate::sonic::toml_text::ranges;
 use crate::storm_control::BURST;
 use crate::vlan::LAST;
 use crate::{
-    Config, EcnMode, LldpConfig, LldpMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig,
+    BufferConfig, Config, EcnMode, LldpConfig, LldpMode, MarkPoint, PfcRx, PgConfig, PortConfig, QueueConfig,
     SchedulerConfig, SchedulerType, SharedLimit, Trust, WatchdogAction, WredConfig, queue_of,
 };
 use serde::{Serialize, Serializer};
@@ -301,9 +301,10 @@ impl<'c> Exporter<'c> {
         self.row(
             "BUFFER_POOL",
             EGRESS_LOSSLESS,
-            json!({ "type": "egress", "mode": "static", "size": text(buffer.size) }),
+            json!({ "type": "egress", "mode": "static", "size": text(of_a_chip(buffer)) }),
         );
-        self.note(Mapped, "buffer.size", "", format!("BUFFER_POOL|{EGRESS_LOSSLESS}: all of it"));
+        let why = format!("BUFFER_POOL|{EGRESS_LOSSLESS}: all of it that a chip has");
+        self.note(Mapped, "buffer.size", "", why);
         let lossy = json!({ "type": "egress", "mode": "dynamic", "size": text(buffer.egress_lossy_pool) });
         self.row("BUFFER_POOL", EGRESS_LOSSY, lossy);
         self.note(Mapped, "buffer.egress_lossy_pool", "", format!("BUFFER_POOL|{EGRESS_LOSSY}"));
@@ -359,7 +360,7 @@ impl<'c> Exporter<'c> {
         }
         for ((reserved, limit), _, name) in queues.all {
             // In a static pool a threshold of all of it is none.
-            let mut fields = threshold(limit.unwrap_or(SharedLimit::Static(buffer.size)));
+            let mut fields = threshold(limit.unwrap_or(SharedLimit::Static(of_a_chip(buffer))));
             fields["pool"] = json!(if limit.is_some() { EGRESS_LOSSY } else { EGRESS_LOSSLESS });
             fields["size"] = text(reserved);
             self.row("BUFFER_PROFILE", &name, fields);
@@ -719,6 +720,11 @@ fn plain(scheduler: SchedulerConfig) -> SchedulerConfig {
         SchedulerType::Strict => SchedulerConfig { weight: 1, ..scheduler },
         _ => SchedulerConfig { priority: None, ..scheduler },
     }
+}
+
+/// The buffer without what a chip does not set aside: bytes for CNPs, for copies, for what lcores do not know of each other.
+fn of_a_chip(buffer: &BufferConfig) -> u64 {
+    buffer.shared.saturating_add(buffer.reserved).saturating_add(buffer.headroom)
 }
 
 fn threshold(limit: SharedLimit) -> Value {

@@ -83,11 +83,11 @@ pub fn import(sources: &[(&str, &str)], options: &Options<'_>) -> Result<Import,
 }
 
 /// A buffer in which everything has room, bytes.
-const ROOMY: u64 = 1 << 36;
+const ROOMY: u64 = crate::buffer::LARGEST;
 /// The smallest there may be.
 const LEAST: u64 = 64 << 10;
-/// Most bytes a number may mean.
-const MOST: i64 = 1 << 35;
+/// Most bytes a number may mean: an export has no more.
+const MOST: i64 = crate::buffer::LARGEST as i64;
 /// Mbit/s, at most.
 const FASTEST: i64 = 10_000_000;
 /// What a lossless queue gets that nothing says to be.
