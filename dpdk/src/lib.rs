@@ -45,7 +45,8 @@ pub use mbuf::{Mbuf, free_burst};
 pub use memif::{MemifAddress, MemifListener};
 pub use mempool::Mempool;
 pub use port::{
-    Link, LinkWatch, Port, PortConfig, RxQueue, StartError, Started, Stats, StopError, Stopped, TxQueue,
+    Link, LinkWatch, MAX_PORTS, Port, PortConfig, RxQueue, StartError, Started, Stats, StopError, Stopped,
+    TxQueue,
 };
 pub use worker::Worker;
 

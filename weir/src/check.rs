@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::output::{OUT, say, say_err};
 use crate::refusal::{self, at, cannot, in_file, refuse_file};
 use crate::run::devices;
-use crate::run::memory::{PoolSize, engines_fit};
+use crate::run::memory::{PoolSize, engines_fit, frames_fit};
 use crate::run::mgmt;
 use crate::run::misfits::misfits;
 use anyhow::{Context, Error, Result};
@@ -170,6 +170,7 @@ fn fits_machine(config: &Config, path: &Path) -> Result<Vec<Error>> {
         .and_then(|()| engines_fit(&config.ports, pool, (&eal_args, workers), &machine))
         .with_context(|| format!("{}: 1 error", path.display()))?;
     let mut found = misfits(&config.ports, &eal_args, &machine);
+    found.extend(frames_fit(pool, (&eal_args, workers), &machine).err());
     found.extend(mgmt::refused_files(&config.mgmt));
     Ok(found)
 }

@@ -85,7 +85,7 @@ impl Machine {
     }
 
     /// Bytes of memory this process may have beside hugepages, whoever has them now: those of the machine, or the lowest limit
-    /// of a control group (version 2) it is in.
+    /// of a control group it is in.
     pub fn memory(&self) -> Option<u64> {
         let text = self.text("proc/meminfo")?;
         let line = |key: &str| {
@@ -94,11 +94,18 @@ impl Machine {
         let total: u64 = line("MemTotal:")?;
         let all = (total - line("Hugetlb:").unwrap_or(0).min(total)) << 10;
         let groups = self.text("proc/self/cgroup").unwrap_or_default();
-        let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-        let limit = |group: &Path| -> Option<u64> {
-            self.text(&format!("sys/fs/cgroup/{}/memory.max", group.display()))?.trim().parse().ok()
-        };
-        Path::new(own).ancestors().filter_map(limit).chain([all]).min()
+        let limits = groups.lines().flat_map(|line| {
+            // Version 2 has one hierarchy, version 1 one for memory.
+            let (place, file, own) = match line.split_once(":memory:/") {
+                Some((_, own)) => ("memory/", "memory.limit_in_bytes", own),
+                None => ("", "memory.max", line.strip_prefix("0::/")?),
+            };
+            let limit = move |group: &Path| {
+                self.text(&format!("sys/fs/cgroup/{place}{}/{file}", group.display()))?.trim().parse().ok()
+            };
+            Some(Path::new(own).ancestors().filter_map(limit))
+        });
+        limits.flatten().chain([all]).min()
     }
 
     /// What a line of this process's status says.

@@ -21,6 +21,9 @@ pub use queue::{RxQueue, TxQueue};
 pub use ring::ring_pair;
 pub use stats::{Link, LinkWatch, Stats};
 
+/// Ports a process can have, as DPDK was built: two of them for a pair of rings.
+pub const MAX_PORTS: usize = weir_dpdk_sys::weir_limit::WEIR_MAX_PORTS as usize;
+
 /// State of a port that moves no frames.
 #[derive(Debug)]
 pub enum Stopped {}

@@ -1,6 +1,6 @@
 //! From the ports of a configuration to started DPDK ports: memory, probe, configure, start.
 
-use super::memory::{POOL_CACHE, PoolSize, engines_fit};
+use super::memory::{POOL_CACHE, PoolSize, engines_fit, frames_fit};
 use super::misfits::{misfits, named};
 use super::sockets::{self, MemifSockets};
 use super::{af_packet, devargs};
@@ -110,6 +110,7 @@ pub fn start_eal(
     }
     pool.fits(&args, lcores)?;
     engines_fit(ports, pool, (&args, lcores), &machine)?;
+    frames_fit(pool, (&args, lcores), &machine)?;
     Ok(Eal::init_with(&args, pool.mebibytes(lcores))?)
 }
 

@@ -3,10 +3,12 @@
 
 use super::af_packet;
 use crate::machine::Machine;
+use crate::refusal::refuse;
 use anyhow::{Result, bail};
 use weir_config::{Config, DeviceKind, PortConfig, show_size};
 use weir_dataplane::types::BURST;
 use weir_dpdk::{Mempool, args};
+use weir_layout::counted;
 
 /// Frames each lcore's cache of the pool may keep.
 pub const POOL_CACHE: u32 = 512;
@@ -73,6 +75,11 @@ impl PoolSize {
         bytes.div_ceil(1 << 20)
     }
 
+    /// The same of memory that is no hugepages, with these arguments; bytes.
+    fn beside_hugepages(self, args: &[String], lcores: usize) -> u64 {
+        if args::wants_hugepages(args) { 0 } else { self.mebibytes(lcores) << 20 }
+    }
+
     /// Whether DPDK has as much with these arguments. With hugepages it takes more of them when it needs them, and the
     /// machine must have them.
     ///
@@ -109,7 +116,7 @@ pub fn engines_fit(
     let engines: Vec<_> = engines.collect();
     let Some(there) = machine.memory().filter(|_| !engines.is_empty()) else { return Ok(()) };
     let jobs = engines.iter().fold(0, |sum: u64, (_, memory)| sum.saturating_add(*memory));
-    let frames = if args::wants_hugepages(args) { 0 } else { pool.mebibytes(lcores) << 20 };
+    let frames = pool.beside_hugepages(args, lcores);
     let sum = jobs.saturating_add(frames);
     if sum > there {
         let each: Vec<_> =
@@ -128,6 +135,28 @@ pub fn engines_fit(
         );
     }
     Ok(())
+}
+
+/// Whether the machine has what frames take, where they lie in no hugepages.
+///
+/// # Errors
+/// What they take, what there is, and what to change.
+pub fn frames_fit(pool: PoolSize, (args, lcores): (&[String], usize), machine: &Machine) -> Result<()> {
+    let frames = pool.beside_hugepages(args, lcores);
+    match machine.memory() {
+        Some(there) if frames > there => {
+            let count = if lcores > 1 { pool.each } else { pool.common };
+            let what = format!(
+                "{count} frames of {} bytes for each of {} take {}, but {} for this process is all the machine has beside hugepages",
+                pool.data_bytes,
+                counted(lcores, "worker"),
+                show_size(frames),
+                show_size(there & !0xfffff)
+            );
+            Err(refuse("memory for frames", what, "lower buffer.size, buffer.frames or mtu"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Bytes a frame of the pool must hold for the port to receive each of its frames in one.
@@ -240,6 +269,18 @@ mod tests {
         let error = fits("2GiB", "--in-memory").unwrap_err();
         assert!(error.contains("1GiB for this process") && error.contains("to 1GiB or less"), "{error}");
         fits("512MiB", "--in-memory").unwrap();
+        // The same of version 1.
+        write("proc/self/cgroup", "5:cpu:/a\n4:memory:/docker/b\n0::/\n");
+        write("sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "2147483648\n");
+        write("sys/fs/cgroup/memory/docker/b/memory.limit_in_bytes", "9223372036854771712\n");
+        assert!(fits("3GiB", "--in-memory").unwrap_err().contains("2GiB for this process"));
+        let frames = |args: &str| {
+            let args: Vec<_> = args.split(' ').map(str::to_owned).collect();
+            frames_fit(pool(3, "ring", 9216, 1 << 20), (&args, 1), &machine)
+        };
+        frames("--in-memory").unwrap();
+        let error = format!("{:#}", frames("--no-huge").unwrap_err());
+        assert!(error.contains("frames of 9216 bytes") && error.contains("but 2GiB"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::refusal::{at, refuse};
 use anyhow::Error;
 use std::path::Path;
 use weir_config::{Cpus, DeviceKind, Lcores, PortConfig};
-use weir_dpdk::args;
+use weir_dpdk::{MAX_PORTS, args};
 
 /// Where a refusal is that lies in EAL arguments.
 const EAL: &str = "eal.args";
@@ -16,7 +16,25 @@ const EAL: &str = "eal.args";
 pub fn misfits(ports: &[PortConfig], args: &[String], machine: &Machine) -> Vec<Error> {
     let lcores = lcores(ports, args, machine).err().into_iter();
     let devices = ports.iter().filter_map(|port| at(named(port), device(port, machine)).err());
-    lcores.chain(devices).collect()
+    lcores.chain(too_many(ports)).chain(devices).collect()
+}
+
+/// More ports than DPDK was built for. A pair of rings is two of them.
+fn too_many(ports: &[PortConfig]) -> Option<Error> {
+    let of_rings =
+        ports.iter().filter(|port| matches!(port.kind, DeviceKind::Ring | DeviceKind::Inc)).count();
+    let all = ports.len() + of_rings;
+    (all > MAX_PORTS).then(|| {
+        let what = format!(
+            "{} ports are {all} of DPDK's, of which there can be {MAX_PORTS}: `ring` and `inc` are two each",
+            ports.len()
+        );
+        refuse(
+            "[[port]]",
+            what,
+            "leave some out, name NICs in place of rings, or build DPDK with a larger RTE_MAX_ETHPORTS",
+        )
+    })
 }
 
 /// A port, for people.
@@ -188,6 +206,18 @@ mod tests {
         assert!(told(&two, &["--lcores=0@(0,1),1@(0,1)"])[0].contains("no idle worker lcore on core 1"));
         let beyond = port("a", "ring", "lcore = 4");
         assert!(told(&beyond, &[])[0].contains("lcore = 4, but workers can run on CPUs {0, 1}"));
+    }
+
+    #[test]
+    fn dpdk_has_room_for_all_ports_of_which_rings_are_two() {
+        let ports = |count: usize, device: &str| -> String {
+            (0..count).map(|n| port(&format!("p{n}"), &device.replace('N', &n.to_string()), "")).collect()
+        };
+        for (count, device) in [(MAX_PORTS, "net_nullN"), (MAX_PORTS / 2, "ring")] {
+            assert_eq!(told(&ports(count, device), &[]), [""; 0]);
+            let told = told(&ports(count + 1, device), &[]);
+            assert!(told.len() == 1 && told[0].contains(&format!("can be {MAX_PORTS}")), "{told:?}");
+        }
     }
 
     #[test]
