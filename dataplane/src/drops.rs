@@ -117,7 +117,7 @@ drop_reasons! {
     /// A VLAN tag is announced but the frame ends inside it.
     ParseTruncatedVlan = ("parse", "truncated_vlan", Arrival, "the sender or the link cuts frames", never(UNCLASSIFIED)),
     /// Longer than the MTU of the port it arrived on.
-    ParseTooLong = ("parse", "too_long", Arrival, "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off, and af_packet reassembles IPv4 fragments (docs/config.md)",
+    ParseTooLong = ("parse", "too_long", Arrival, "raise the port's mtu; behind an interface of the kernel: ethtool -K PEER tx off",
         never(UNCLASSIFIED)),
     /// The source address is a group address (802.1Q 8.8: never a valid sender).
     ParseGroupSource = ("parse", "group_source", Arrival, "the sender uses a multicast source address", never(UNCLASSIFIED)),

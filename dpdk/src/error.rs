@@ -145,15 +145,6 @@ pub enum PortError {
         /// DPDK's words.
         reason: String,
     },
-    /// The driver's sockets cannot have a group of their own.
-    #[error(
-        "cannot attach `{devargs}`: other processes in this network namespace have the fan-out groups that the driver makes of \
-         process numbers and this interface's, or the interface is down; start it again, with the interface up"
-    )]
-    Fanout {
-        /// What was asked for.
-        devargs: String,
-    },
     /// The device is there but gives no port, or all of them have an owner.
     #[error("device `{0}` has no port that is free; each port has one owner")]
     InUse(String),

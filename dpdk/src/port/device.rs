@@ -73,12 +73,11 @@ impl Device {
         let before = if hotplugged { packet::sockets() } else { Vec::new() };
         if hotplugged {
             match fanout::probe(&c_devargs) {
-                Some(0) => found = free(&state.ports),
-                Some(ret) if ret == -libc::EEXIST => {}
-                Some(ret) => {
+                0 => found = free(&state.ports),
+                ret if ret == -libc::EEXIST => {}
+                ret => {
                     return Err(PortError::Probe { devargs: devargs.to_owned(), reason: reason(ret) });
                 }
-                None => return Err(PortError::Fanout { devargs: devargs.to_owned() }),
             }
         }
         let Some(id) = found else { return Err(PortError::InUse(name.to_owned())) };

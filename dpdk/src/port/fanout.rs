@@ -1,130 +1,102 @@
-//! Devices of `net_af_packet`, and the fan-out groups of their sockets.
+//! `net_af_packet`, and the fan-out group that it puts its socket into.
 //!
-//! The driver puts the sockets of each device into a group (`PACKET_FANOUT` of packet(7)), with one queue too, and calls it
-//! `(getpid() ^ ifindex) & 0xffff`; no argument changes that, in DPDK 22.11 or since. A network namespace knows one group of a
-//! number, and the kernel refuses it on another interface (EINVAL), so two processes of neighbouring numbers on neighbouring
-//! interfaces are in each other's way. As another process gets another number, the driver is then called in one: it shares memory
-//! and open files with this one, which waits for it, as after vfork(2).
+//! DPDK before 25.03 joins one (`PACKET_FANOUT` of packet(7)) with one queue, too, in a mode in which the kernel reassembles IPv4
+//! fragments: a switch would not see the frames that came. It calls the group `(getpid() ^ ifindex) & 0xffff`, which may be another
+//! interface's, and then fails. weir reads one queue of a device, which needs no group; no argument of the driver says so. So it is
+//! called in a thread for which the kernel takes that one system call for done (seccomp(2)). The filter ends with the thread.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, c_int};
+use std::mem::offset_of;
+use std::thread;
 use weir_dpdk_sys as sys;
 
-/// Numbers that are tried.
-const TRIES: u32 = 16;
-/// Stack of the other process, bytes. Its other memory is ours.
-const STACK: usize = 1 << 20;
-/// As the driver has it unless told otherwise; other modes of the same group are refused, too.
-const MODE: c_int = libc::PACKET_FANOUT_HASH as c_int
-    | libc::PACKET_FANOUT_FLAG_DEFRAG as c_int
-    | libc::PACKET_FANOUT_FLAG_ROLLOVER as c_int;
-
-/// A device that is to be brought up.
-struct Attempt<'a> {
-    devargs: &'a CStr,
-    /// Its interface.
-    index: c_int,
-    /// What the driver said; `None`: the group is another interface's.
-    said: Option<c_int>,
+/// Brings up a device, as [`sys::weir_eth_probe`].
+pub(super) fn probe(devargs: &CStr) -> c_int {
+    // SAFETY: the EAL is up; the string ends in zero.
+    let probe = || unsafe { sys::weir_eth_probe(devargs.as_ptr()) };
+    if !devargs.to_bytes().windows(9).any(|word| word == b"af_packet") {
+        return probe();
+    }
+    without_groups(probe)
 }
 
-/// Brings up a device, as [`sys::weir_eth_probe`]. `None`: other processes have every group that was tried for its sockets.
-pub(super) fn probe(devargs: &CStr) -> Option<c_int> {
-    let index = interface(devargs).and_then(|name| {
-        // SAFETY: the name ends in zero.
-        c_int::try_from(unsafe { libc::if_nametoindex(name.as_ptr()) }).ok()
-    });
-    let Some(index) = index.filter(|index| *index > 0) else {
-        // Not of this driver, or without an interface, which the driver says.
-        // SAFETY: the EAL is up; the string ends in zero.
-        return Some(unsafe { sys::weir_eth_probe(devargs.as_ptr()) });
+/// What `call` returns where no socket joins a fan-out group. Where the system lets nobody have a filter, they do.
+fn without_groups(call: impl Fn() -> c_int + Send + Sync) -> c_int {
+    let filtered = || {
+        join_none();
+        call()
     };
-    let mut attempt = Attempt { devargs, index, said: None };
-    attempt.run();
-    for _ in 1..TRIES {
-        if attempt.said.is_some() || !attempt.run_as_another_process() {
-            break;
-        }
-    }
-    attempt.said
+    let done = thread::scope(|scope| {
+        let started = thread::Builder::new().name("weir-probe".to_owned()).spawn_scoped(scope, filtered);
+        started.map(|thread| thread.join().unwrap_or(-libc::EIO))
+    });
+    done.unwrap_or_else(|_| call())
 }
 
-/// The interface of a device of this driver.
-fn interface(devargs: &CStr) -> Option<CString> {
-    let text = devargs.to_str().ok()?;
-    let name = text.split(',').next()?;
-    let interface = text.split(',').find_map(|argument| argument.strip_prefix("iface="))?;
-    name.contains("af_packet").then(|| CString::new(interface).ok())?
-}
-
-impl Attempt<'_> {
-    /// Once, with the number this process has.
-    fn run(&mut self) {
-        if !is_free(self.index) {
-            return;
-        }
-        // SAFETY: the EAL is up; the string ends in zero.
-        let said = unsafe { sys::weir_eth_probe(self.devargs.as_ptr()) };
-        // Somebody may have been quicker.
-        self.said = (said == 0 || is_free(self.index)).then_some(said);
-    }
-
-    /// Once, with the number of a new process. `false`: there is none to be had.
-    fn run_as_another_process(&mut self) -> bool {
-        extern "C" fn run(attempt: *mut c_void) -> c_int {
-            // SAFETY: whoever made this process lends it an `Attempt`, and waits.
-            unsafe { (*attempt.cast::<Attempt<'_>>()).run() };
-            0
-        }
-        let mut stack = vec![0_u128; STACK / size_of::<u128>()];
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::CLONE_FS | libc::SIGCHLD;
-        // SAFETY: the stack grows down from its end and outlives the process, since this thread waits until that has ended
-        // (CLONE_VFORK); so does the attempt. Thread-local memory is this thread's, which does not use it meanwhile. Locks are
-        // given back before it ends; descriptors it opens stay open (CLONE_FILES).
-        unsafe {
-            let top = stack.as_mut_ptr_range().end;
-            let process = libc::clone(run, top.cast(), flags, (&raw mut *self).cast());
-            process > 0 && libc::waitpid(process, std::ptr::null_mut(), 0) == process
-        }
-    }
-}
-
-/// The group of the calling process on an interface is nobody's, or that interface's. Whatever else is in the way is for the
-/// driver to say.
-fn is_free(index: c_int) -> bool {
-    // SAFETY: sockaddr_ll is valid when zero; the kernel reads structs and numbers of the lengths given, and the descriptor is ours
-    // to close.
+/// Installs the filter for this thread.
+fn join_none() {
+    const NUMBER: usize = offset_of!(libc::seccomp_data, nr);
+    const ARGUMENTS: usize = offset_of!(libc::seccomp_data, args);
+    // The low half of an argument.
+    let argument = |n: usize| ARGUMENTS + 8 * n + if cfg!(target_endian = "big") { 4 } else { 0 };
+    let of = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let load = |at: usize| of(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, at as u32);
+    let skip_unless =
+        |value: c_int, skip: u8| of(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, skip, value as u32);
+    let end = |action: u32| of(libc::BPF_RET | libc::BPF_K, 0, action);
+    let mut filter = [
+        load(NUMBER),
+        skip_unless(libc::SYS_setsockopt as c_int, 5),
+        load(argument(1)),
+        skip_unless(libc::SOL_PACKET, 3),
+        load(argument(2)),
+        skip_unless(libc::PACKET_FANOUT, 1),
+        // Error 0.
+        end(libc::SECCOMP_RET_ERRNO),
+        end(libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the kernel copies the program, which is there until it has. Both settings are this thread's alone, which ends soon.
     unsafe {
-        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
-        if socket < 0 {
-            return true;
-        }
-        let mut address: libc::sockaddr_ll = std::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index;
-        let bound = libc::bind(socket, (&raw const address).cast(), size_of_val(&address) as u32) == 0;
-        let group = (libc::getpid() ^ index) & 0xffff | MODE << 16;
-        let size = size_of_val(&group) as u32;
-        let refused =
-            libc::setsockopt(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, (&raw const group).cast(), size)
-                != 0
-                && *libc::__errno_location() == libc::EINVAL;
-        libc::close(socket);
-        !(bound && refused)
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd;
+
+    fn set(level: c_int, name: c_int) -> c_int {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let one: c_int = 1;
+        // SAFETY: the kernel reads a number of the length given.
+        unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                level,
+                name,
+                (&raw const one).cast(),
+                size_of_val(&one) as u32,
+            )
+        }
+    }
 
     #[test]
-    fn devices_of_the_driver_have_an_interface() {
-        let of = |text: &str| interface(&CString::new(text).unwrap()).map(|name| name.into_string().unwrap());
-        assert_eq!(of("net_af_packet0,iface=veth0,framesz=4096").as_deref(), Some("veth0"));
-        assert_eq!(of("eth_af_packet3,qpairs=1,iface=eth0.7").as_deref(), Some("eth0.7"));
-        for other in ["net_tap0,iface=tap0", "net_af_packet0", "0000:03:00.0"] {
-            assert_eq!(of(other), None, "{other}");
+    fn a_group_is_joined_in_appearance_only_and_by_the_thread_of_the_driver_only() {
+        // No group is for such a socket.
+        let join = || set(libc::SOL_PACKET, libc::PACKET_FANOUT);
+        assert_eq!(join(), -1);
+        assert_eq!(without_groups(join), 0);
+        assert_eq!(join(), -1);
+        // Other options are what they are.
+        for (level, name) in
+            [(libc::SOL_PACKET, libc::PACKET_VERSION), (libc::SOL_SOCKET, libc::SO_BROADCAST)]
+        {
+            let set = || set(level, name);
+            assert_eq!(without_groups(set), set());
         }
     }
 }

@@ -127,22 +127,24 @@ fn fragment(id: u16, at: usize, payload: &[u8], more: bool) -> Vec<u8> {
     frame
 }
 
-/// DPDK's driver asks the kernel to reassemble what it hands over, as docs/config.md says.
+/// DPDK's driver would have the kernel reassemble what it hands over: weir keeps it from that (`dpdk/src/port/fanout.rs`).
 #[test]
-fn fragments_of_ipv4_come_as_one_frame_or_not_at_all() {
-    let rig = need!(rig(2, 9000, ""));
+fn fragments_of_ipv4_pass_as_they_came() {
+    let rig = need!(rig(2, 1518, ""));
     let h0 = rig.socket(0);
     let payload: Vec<u8> = (0..2000).map(|i| i as u8).collect();
-    h0.send(&fragment(7, 0, &payload[..1480], true));
-    // Of another datagram, whose end never comes.
-    h0.send(&fragment(8, 0, &payload[..1480], true));
-    h0.send(&fragment(7, 1480, &payload[1480..], false));
-    let last = plain(mac(1), mac(0), 100, 1);
-    h0.send(&last);
-    rig.captures[1].wait(2);
+    let sent = [
+        fragment(7, 0, &payload[..1480], true),
+        // Of another datagram, whose end never comes.
+        fragment(8, 0, &payload[..1480], true),
+        fragment(7, 1480, &payload[1480..], false),
+        plain(mac(1), mac(0), 100, 1),
+    ];
+    sent.iter().for_each(|frame| h0.send(frame));
+    rig.captures[1].wait(sent.len());
     let (seen, summary) = rig.stop();
-    assert_eq!(seen[1], [fragment(7, 0, &payload, false), last]);
-    assert_eq!(summary.port("p0", "rx_packets"), 2);
+    assert_eq!(seen[1], sent);
+    assert_eq!(summary.port("p0", "rx_packets"), sent.len() as u64);
 }
 
 /// Stations are known per VLAN; tags pass as they came.
@@ -252,7 +254,7 @@ fn a_million_frames_without_unexplained_loss() {
     assert!((missed + dropped) * 2 < sent, "most frames get through");
 }
 
-/// An interface that goes down and comes back: what comes meanwhile is dropped by name, what comes later
+/// An interface that goes down and comes back: what comes meanwhile is lost by name, what comes later
 /// arrives.
 #[test]
 fn a_link_that_goes_away_and_comes_back() {
@@ -286,7 +288,9 @@ fn a_link_that_goes_away_and_comes_back() {
     println!("drops {:?}", summary.all_drops());
     assert_eq!(before, u64::from(MEANWHILE) + 1);
     assert_eq!(summary.port("p0", "rx_packets"), u64::from(seed) + 1);
-    assert!(summary.drops("lookup.no_port") >= u64::from(MEANWHILE), "{:?}", summary.all_drops());
+    // A worker that is held up learns of the link later than whoever reads events: what it sends until then the driver loses.
+    let lost = summary.drops("lookup.no_port") + summary.port("p1", "nic_errors");
+    assert!(lost >= u64::from(MEANWHILE), "{lost}: {:?}", summary.all_drops());
 }
 
 /// Where mtu and interface clash nothing starts, and the message has both numbers.
