@@ -40,6 +40,7 @@ fn behind(table: &Table, key: &str) -> Option<Behind> {
         ("", "flows") => One(&schema::FLOWS),
         ("", "lldp") => One(&schema::LLDP),
         ("", "lacp") => One(&schema::LACP),
+        ("", "mcast_snooping") => One(&schema::MCAST_SNOOPING),
         ("", "mgmt") => One(&schema::MGMT),
         ("", "lab") => One(&schema::LAB),
         ("[[port]]", "pfc") => One(&schema::PORT_PFC),

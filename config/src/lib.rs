@@ -25,6 +25,7 @@ mod lcores;
 mod link_local;
 mod lldp;
 mod marking;
+mod mcast_snooping;
 mod mgmt;
 mod mirror;
 mod pfc;
@@ -141,6 +142,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let mirrored = mirrors.iter().any(|(mirror, _)| mirror.port().is_some());
     let lags = lag::read(ctx, root, &ports, &mirrors, platform);
     let lacp = lag::read_system(ctx, root);
+    let mcast = mcast_snooping::read(ctx, root, &ports, &fdb, platform);
     link_local::check(ctx, &fdb_section, fdb.link_local, &lags);
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns, mirrored);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
@@ -173,6 +175,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
         flows,
         lldp,
         lacp,
+        mcast,
         mgmt,
         explained: vec![],
     };

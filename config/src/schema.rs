@@ -98,6 +98,7 @@ tables! {
         key("flows", "table", "which flows are behind marks, losses, pauses and the depth of queues"),
         key("lldp", "table", "who is at the other end of the links, and whether its PFC fits ours"),
         key("lacp", "table", "what the switch is to partners of its LAGs"),
+        key("mcast_snooping", "table", "IGMP and MLD snooping: groups go to those who have joined"),
         key("mgmt", "table", "where a running switch may be looked at"),
         key("lab", "table", "traffic of the lab hosts"),
     ]);
@@ -360,6 +361,16 @@ tables! {
     LACP = table("[lacp]", "What the switch is to partners of its LAGs that speak LACP.", &[
         key("system_priority", "0 to 65535, default 65535", "the system with the lower one decides where partners cannot agree; weir leaves that to others"),
         key("system_id", "MAC address, default the lowest of the ports", "address that the switch is known by; one made of its name where no port has any"),
+    ]);
+    MCAST_SNOOPING = table("[mcast_snooping]", "IGMP and MLD snooping (RFC 4541; of a Linux bridge `mcast_snooping`): in these VLANs frames for a group go to the ports where hosts have joined it, and to routers. The names are those of Linux; SONiC's own tables have no such thing.", &[
+        key("vlans", "10, \"10,20-29\", \"*\" or a list of these, default none", "VLANs that are snooped; `\"*\"`: all of the ports, and on a switch whose ports have no `vlan` its frames without a tag (mcast_snooping)"),
+        key("fast_leave", "boolean, default false", "a port leaves a group with the first host that says so, and nobody asks whether others stay: for ports with one host each (fastleave)"),
+        key("querier", "boolean, default false", "the switch itself asks for members, unless somebody else does (mcast_querier)"),
+        key("querier_address", "IPv4 address, default 0.0.0.0", "source of its IGMP queries: the lowest address is the querier, and any other goes before 0.0.0.0"),
+        key("query_interval", "time 1s to 1h, default 125s", "between two general queries; also how long what hosts and routers have said holds: a member twice this and `query_response_interval`, a querier twice this and half of that (mcast_query_interval)"),
+        key("query_response_interval", "time 100ms to 25s, default 10s, or `query_interval` if that is shorter", "hosts answer within this; what is flooded while nobody asks is flooded so long after somebody has (mcast_query_response_interval)"),
+        key("max_groups", "1 to 4096, default 512", "most groups of IPv4, and most of IPv6, that a VLAN has; who joins others is refused, and counted (mcast_hash_max)"),
+        key("port_max_groups", "1 to 4096, default 128", "most of them at one port (mcast_max_groups)"),
     ]);
     MGMT = table("[mgmt]", "Where a running switch may be looked at: page, JSON, metrics; and orders from its owner.", &[
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),

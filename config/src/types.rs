@@ -7,7 +7,7 @@ use super::Explained;
 use super::format::FormatConfig;
 pub use super::words::*;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use weir_dataplane::storm_control::StormControl;
 use weir_dataplane::switch::Filter;
 use weir_dataplane::turn::{Platform, Turns};
@@ -59,6 +59,8 @@ pub struct Config {
     pub lldp: LldpConfig,
     /// LACP.
     pub lacp: LacpConfig,
+    /// IGMP and MLD snooping.
+    pub mcast: McastConfig,
     /// Management.
     pub mgmt: MgmtConfig,
     pub(super) explained: Vec<Explained>,
@@ -624,6 +626,34 @@ pub struct LacpConfig {
     pub system_priority: u16,
     /// Address that the switch is known by; `None`: the lowest of its ports.
     pub system_id: Option<Mac>,
+}
+
+/// IGMP and MLD snooping, the same in all VLANs that are snooped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct McastConfig {
+    /// Those VLANs, in order; 0: what has no tag, where ports know of no VLANs.
+    pub vlans: Vec<u16>,
+    /// A port leaves a group at once.
+    pub fast_leave: bool,
+    /// The switch asks for members.
+    pub querier: bool,
+    /// Source of its IGMP queries.
+    pub querier_address: Ipv4Addr,
+    /// Between two of its queries, ns.
+    pub query_interval: Nanos,
+    /// Hosts answer within this, ns.
+    pub query_response_interval: Nanos,
+    /// Most groups of a VLAN, of each version of IP.
+    pub max_groups: u32,
+    /// Most of them at one port.
+    pub port_max_groups: u32,
+}
+
+impl McastConfig {
+    /// A VLAN is snooped.
+    pub fn snoops(&self, vid: u16) -> bool {
+        self.vlans.binary_search(&vid).is_ok()
+    }
 }
 
 /// A fixed forwarding entry.

@@ -28,7 +28,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, port: &Section<'_>, format: &FormatConfig)
     }
     let access = s.int(ctx, "access", 1..=LAST.into()).map(|vid| vid.v as u16);
     let native = s.int(ctx, "native", 1..=LAST.into()).map(|vid| vid.v as u16);
-    let trunk = vids(ctx, &s);
+    let trunk = vids(ctx, &s, "trunk");
     let (is_access, is_trunk) = (s.raw(ctx, "access").is_some(), s.raw(ctx, "trunk").is_some());
     if is_access == is_trunk || (is_access && s.raw(ctx, "native").is_some()) {
         let message = "a port is an access port of one VLAN, or a trunk of several";
@@ -40,19 +40,17 @@ pub(super) fn read(ctx: &mut Ctx<'_>, port: &Section<'_>, format: &FormatConfig)
     Some(PortVlans { native, members: trunk.unwrap_or_default().into_iter().chain(native).collect() })
 }
 
-/// `trunk`: VLANs, ranges of them, or a list of both.
-fn vids(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<Vec<u16>> {
-    let set = s.raw(ctx, "trunk")?;
+/// VLANs, ranges of them, or a list of both.
+pub(super) fn vids(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str) -> Option<Vec<u16>> {
+    let set = s.raw(ctx, key)?;
     let mut all = Vec::new();
-    for item in s.list(ctx, "trunk")? {
+    for item in s.list(ctx, key)? {
         match one(item.v) {
             Ok(vids) => all.extend(vids),
-            Err(bad) => {
-                ctx.error(item.span, "value", format!("{}: {}", s.key("trunk"), bad.message), bad.remedy)
-            }
+            Err(bad) => ctx.error(item.span, "value", format!("{}: {}", s.key(key), bad.message), bad.remedy),
         }
     }
-    ctx.explain(s.key("trunk"), show(&all.iter().copied().collect()), set.origin, "");
+    ctx.explain(s.key(key), show(&all.iter().copied().collect()), set.origin, "");
     Some(all)
 }
 

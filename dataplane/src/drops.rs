@@ -181,7 +181,7 @@ drop_reasons! {
     IngressBroadcastLimit = ("ingress", "broadcast_limit", Arrival, "find who sends so much of it, or a loop; else raise storm_control = { broadcast } of the port", alarm),
     /// Its station is unknown, and flooding it would be above the limit of the port it came by.
     IngressUnknownUnicastLimit = ("ingress", "unknown_unicast_limit", Arrival, "find the station that never answers (show fdb); else raise storm_control = { unknown_unicast } of the port", alarm),
-    /// For a group without a static entry, above the limit of the port it came by.
+    /// For a group that is neither configured nor snooped, above the limit of the port it came by.
     IngressMulticastLimit = ("ingress", "multicast_limit", Arrival, "give the group an [[fdb.group]]; else raise storm_control = { multicast } of the port", alarm),
     /// LLDP, faster than management reads it.
     ControlLldpNoRoom = ("control", "lldp_no_room", Arrival, "a neighbour sends far more LLDP than one frame a second: find it (weir show lldp), or set lldp = \"off\" of the port",
@@ -204,6 +204,9 @@ drop_reasons! {
     LookupLagInactive = ("lookup", "lag_inactive", Arrival, "see why LACP keeps the members out (show lag)", alarm),
     /// Queued at a member of a LAG when LACP took it out.
     EgressLagInactive = ("egress", "lag_inactive", Departure, "the partner went silent or left: see its events and show lag", alarm),
+    /// For a multicast group that has no port but the one the frame came by: nobody has joined it, and no router is known, or its `[[fdb.group]]` says so.
+    LookupNoReceiver = ("lookup", "no_receiver", Arrival, "normal: nobody asks for what is sent (show mdb); else see whether the receiver joins the group, and whether anybody asks for members (show mcast)",
+        never("nobody has asked for it")),
 }
 
 /// Number of drop reasons: the size of a counter array indexed by [`DropReason`].

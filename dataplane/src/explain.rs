@@ -38,6 +38,8 @@ pub struct Asked {
     pub kind: Kind,
     /// Why it goes to many ports; `None`: it goes to `to` alone.
     pub flood: Option<FloodKind>,
+    /// It is for a multicast group: a copy goes to each port of `to`, of which there may be none.
+    pub group: bool,
 }
 
 /// What the buffer held when it was looked at: `port * 8 + group` and `port * 8 + queue`.
@@ -170,9 +172,13 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
         params.lags.iter().find(all).map_or(named, |lag| lag.members)
     };
     let is_up = |named: PortSet| named.iter().any(|to| status(to).is_up());
-    let named = asked.to.filter(|named| !named.is_empty());
+    let named = asked.to.filter(|named| asked.group || !named.is_empty());
+    let no_receiver = named.is_some_and(|named| asked.group && named.iter().all(goes_back));
+    // None goes back where it came from.
+    let named = named
+        .map(|named| if asked.group { named.iter().filter(|to| !goes_back(*to)).collect() } else { named });
     let named = named.map(|named| if is_up(named) { named } else { lag_of(named) });
-    let away = named.filter(|named| !is_up(*named) && !named.iter().any(goes_back));
+    let away = named.filter(|named| !asked.group && !is_up(*named) && !named.iter().any(goes_back));
     let single = asked.flood.is_none() && !reserved;
     let down = away.filter(|_| single).and_then(|named| {
         let nearest = named.iter().map(status).min()?;
@@ -187,7 +193,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
     let depth = |to: &PortId| (mmu.queue(queue_of(to.index())).used, std::cmp::Reverse(to.0));
     let live = among.iter().filter(|to| status(*to).is_up()).max_by_key(depth);
     // A port that is named is one, whatever its link.
-    let to = live.or_else(|| to.and_then(|named| named.iter().max_by_key(depth)));
+    let to = live.or_else(|| to.filter(|_| !asked.group).and_then(|named| named.iter().max_by_key(depth)));
     let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
     let (pg, pools) = (mmu.pg(pg_ix), mmu.pools());
     let queue = to.map(|to| mmu.queue(queue_of(to.index())));
@@ -220,6 +226,7 @@ pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result
             AdmitVerdict::Refused(DropReason::IngressLagInactive)
         }
         (Some(reason), ..) => AdmitVerdict::Refused(reason),
+        _ if no_receiver => AdmitVerdict::Refused(DropReason::LookupNoReceiver),
         (_, None, _) => AdmitVerdict::Refused(PortStatus::nowhere(among.iter().map(status))),
         (_, Some(to), _) if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),
         (_, Some(to), _) if !status(to).is_up() => AdmitVerdict::Refused(status(to).lost_at_lookup()),

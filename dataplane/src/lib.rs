@@ -15,6 +15,7 @@ pub mod frame;
 mod frame_row;
 pub mod lag;
 pub mod mmu;
+pub mod multicast;
 pub mod parse;
 pub mod pfc;
 pub mod portset;

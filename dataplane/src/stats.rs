@@ -192,6 +192,13 @@ counters! {
         rx_lacp: one,
         /// Those sent.
         tx_lacp: one,
+        /// Frames of IGMP, MLD and PIM received in a VLAN that is snooped, and read by management. They are data frames, too, but for what
+        /// hosts say where no router is to hear it: that ends at the switch.
+        rx_igmp: one,
+        /// Those that management did not keep up with: they were forwarded and not read.
+        igmp_unread: one,
+        /// Queries of IGMP and MLD sent by the switch itself. These are no data frames.
+        tx_igmp: one,
         /// PFC frames that had to wait because no memory was there for them.
         tx_control_no_memory: one,
         /// Frames forwarded by their Ethernet header although their IP header is malformed.

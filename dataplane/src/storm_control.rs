@@ -18,7 +18,7 @@ pub enum FloodKind {
     Broadcast = 0,
     /// Its station is not known.
     UnknownUnicast = 1,
-    /// It is for a group that no static entry leads anywhere.
+    /// It is for a group without an entry, in a VLAN where nobody asks for members.
     Multicast = 2,
 }
 

@@ -8,6 +8,7 @@ use crate::flows;
 use crate::inc;
 use crate::lacp;
 use crate::lldp;
+use crate::mcast;
 use crate::server::SAMPLE;
 use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
@@ -173,6 +174,8 @@ pub struct Watcher {
     neighbours: Vec<lldp::Told>,
     /// What was told of each port as a member of a LAG.
     members: Vec<lacp::Told>,
+    /// What was told of groups and of who asks for their members.
+    groups: mcast::Events,
     before: Option<Snapshot>,
     lost_count: u64,
 }
@@ -197,6 +200,7 @@ impl Watcher {
         let Some(before) = before else {
             self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();
             self.members = (0..now.now.ports.len()).map(|port| lacp::Told::at(now, port)).collect();
+            self.groups = mcast::Events::of(now);
             return;
         };
         flows::export::report(before.export.as_ref(), now, log);
@@ -216,6 +220,7 @@ impl Watcher {
                 burst(lane, &before, now, (port, priority), log);
             }
         }
+        mcast::observe(&mut self.groups, now, log);
         inc::observe(&before, now, log);
         if before.now.phase != now.now.phase {
             log.push(event(now, "switch", now.now.phase.word()));
@@ -241,7 +246,7 @@ pub fn report(now: &Snapshot, kind: &str, phase: &str, fields: Map<String, Value
     log.push(body);
 }
 
-fn event(now: &Snapshot, kind: &str, phase: &str) -> Map<String, Value> {
+pub(crate) fn event(now: &Snapshot, kind: &str, phase: &str) -> Map<String, Value> {
     let fields = [("unix_ms", json!(now.unix_ms)), ("event", json!(kind)), ("phase", json!(phase))];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

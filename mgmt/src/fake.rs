@@ -254,6 +254,7 @@ pub fn reading(n: u64) -> Reading {
         engines: vec![engine(n)],
         lldp: crate::lldp::fake::reading(n).into(),
         lacp: crate::lacp::fake::reading(n).into(),
+        mcast: crate::mcast::fake::reading(n).into(),
         mirror_files: Arc::new(vec![MirrorFileReading {
             mirror: "look".into(),
             frames: n * 100,

@@ -17,6 +17,7 @@ pub mod inc;
 pub mod lacp;
 pub mod latency;
 pub mod lldp;
+pub mod mcast;
 pub mod metrics;
 pub mod mirror_files;
 pub mod openapi;

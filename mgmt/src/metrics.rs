@@ -1,6 +1,7 @@
 //! OpenMetrics: every family once, with base units, made from a snapshot.
 
 mod families;
+mod samples;
 
 use crate::snapshot::Snapshot;
 use crate::text::Text;

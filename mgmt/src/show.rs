@@ -88,6 +88,7 @@ pub fn fdb(document: &FdbPage) -> String {
             match entry.r#type {
                 FdbKind::Static => "Static".to_owned(),
                 FdbKind::Dynamic => "Dynamic".to_owned(),
+                FdbKind::Joined => "Joined".to_owned(),
             },
             entry.age_seconds.map_or("N/A".to_owned(), |age| format!("{age:.0}")),
         ]);

@@ -6,6 +6,7 @@ use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
 use crate::lacp::LacpReading;
 use crate::lldp::LldpReading;
+use crate::mcast::McastReading;
 use crate::mirror_files::MirrorFileReading;
 use crate::times::Times;
 use std::sync::Arc;
@@ -297,6 +298,8 @@ pub struct Reading {
     pub lldp: Arc<LldpReading>,
     /// LACP, as last told.
     pub lacp: Arc<LacpReading>,
+    /// IGMP and MLD snooping, as last told.
+    pub mcast: Arc<McastReading>,
     /// Files of mirrors, as last told.
     pub mirror_files: Arc<Vec<MirrorFileReading>>,
 }

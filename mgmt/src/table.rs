@@ -4,6 +4,7 @@
 mod columns;
 mod inc;
 mod lanes;
+mod mcast;
 mod ports;
 
 use crate::api::documents::Count;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 pub use columns::ALL;
+pub(crate) use mcast::protocol;
 
 /// The largest integer every JSON reader keeps exactly.
 const EXACT: u64 = 1 << 53;

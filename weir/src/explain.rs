@@ -17,6 +17,7 @@ use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_mgmt::admin::Fault;
 use weir_mgmt::admin::explain::{Question, answer, text};
 use weir_mgmt::api::documents::{ExplainedFrame, json};
+use weir_mgmt::mcast::McastReading;
 use weir_mgmt::{api, client};
 
 /// `weir explain`
@@ -54,6 +55,9 @@ pub struct ExplainArgs {
     /// Treat it as flooded, of this kind: the flood limits of the arrival port apply.
     #[arg(long, value_parser = ["broadcast", "unknown_unicast", "multicast"])]
     pub flood: Option<String>,
+    /// Multicast group it is for, an IP or MAC address: it goes where the group is joined, and to routers.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["to", "flood"])]
+    pub group: Option<String>,
     /// With a file: bytes its priority group holds, e.g. 200KB.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
     pub used: u64,
@@ -103,6 +107,7 @@ fn question(args: &ExplainArgs) -> Question {
         ("ecn", Some(args.ecn.clone())),
         ("kind", Some(args.kind.clone())),
         ("flood", args.flood.clone()),
+        ("group", args.group.clone()),
     ];
     Question(all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
@@ -116,7 +121,9 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     let fault = |fault: Box<Fault>| {
         refuse(format!("--{}", fault.path), fault.detail, "weir explain --help says what it takes")
     };
-    let asked = question.asked(&config).map_err(fault)?;
+    // Nobody has joined any group yet.
+    let mcast = McastReading::default();
+    let (asked, _) = question.asked(&config, &params, &mcast).map_err(fault)?;
     // Its class does not depend on what is held; where it goes follows from it.
     let plain = ask(&params, &Occupancy::default(), &asked)?;
     let n = config.ports.len() * PRIORITIES;
@@ -129,5 +136,5 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     if let Some(to) = plain.to {
         seen.queues[to.index() * PRIORITIES + usize::from(plain.class.queue)] = args.queued;
     }
-    answer(&config, &params, &seen, question).map_err(fault)
+    answer(&config, &params, &seen, &mcast, question).map_err(fault)
 }

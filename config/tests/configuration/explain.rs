@@ -34,6 +34,7 @@ fn frame() -> Asked {
         ecn: 2,
         kind: Kind::Data,
         flood: None,
+        group: false,
     }
 }
 

@@ -469,6 +469,21 @@ fn cases() -> Vec<Case> {
         let told = "what_is_said_follows_from_the_configuration";
         cases.push(by(table, key, "mgmt/src/lacp/settings.rs", told));
     }
+    let snooping = "config/tests/configuration/mcast_snooping.rs";
+    cases.push(by("", "mcast_snooping", snooping, "vlans_are_snooped_where_that_is_asked_for"));
+    cases.push(by("[mcast_snooping]", "vlans", snooping, "vlans_are_snooped_where_that_is_asked_for"));
+    for key in [
+        "fast_leave",
+        "querier",
+        "querier_address",
+        "query_interval",
+        "query_response_interval",
+        "max_groups",
+        "port_max_groups",
+    ] {
+        let told = "what_is_snooped_and_sent_follows_from_the_configuration";
+        cases.push(by("[mcast_snooping]", key, "mgmt/src/mcast/settings.rs", told));
+    }
     let engine = ["mac", "ip", "vlan", "jobs", "memory", "quota", "first_qpn", "qpns"];
     let test = "an_engine_is_a_port_with_an_address_and_memory";
     cases.extend(engine.map(|key| by("inc = { ... } of a port", key, "config/src/tests.rs", test)));

@@ -13,6 +13,7 @@ mod host_keys;
 mod keys;
 mod lag;
 mod lldp;
+mod mcast_snooping;
 mod memory;
 mod mirror;
 mod mutate;

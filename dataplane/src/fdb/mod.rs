@@ -19,7 +19,7 @@ pub use page::{FdbFilter, FdbPage, FdbRow};
 pub use table::Home;
 use table::{Slot, Table, Value, WAYS};
 
-/// A static multicast group.
+/// A multicast group: a configured one, or one that hosts have joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId(pub u16);
 
@@ -28,7 +28,7 @@ pub struct GroupId(pub u16);
 pub enum Lookup {
     /// The station is behind this port.
     Port(PortId),
-    /// A static group, see [`Fdb::group`].
+    /// A group, see [`Fdb::group`].
     Group(GroupId),
     /// Nobody knows.
     Miss,
@@ -91,7 +91,7 @@ pub struct FdbCounters {
     pub aged: u64,
     /// Addresses not learned because the port was at its limit.
     pub refused_limit: u64,
-    /// Addresses not learned because the table was full.
+    /// Addresses not learned, and groups that hosts have joined not taken in, because the table was full.
     pub refused_full: u64,
     /// Sightings of a static station on another port: the entry was kept.
     pub static_kept: u64,
@@ -120,7 +120,7 @@ pub struct FdbEntry {
     pub key: u64,
     /// Where it points: never [`Lookup::Miss`].
     pub target: Lookup,
-    /// Configured, not learned.
+    /// Configured, or joined by hosts, not learned.
     pub is_static: bool,
     /// Learned by another shard.
     pub remote: bool,
@@ -483,22 +483,64 @@ impl Fdb {
     /// # Errors
     /// The table has no room.
     pub fn add_group(&mut self, key: u64, ports: PortSet) -> Result<GroupId, FdbFull> {
+        self.insert_group(key, ports, Value::group)
+    }
+
+    fn insert_group(
+        &mut self,
+        key: u64,
+        ports: PortSet,
+        value: fn(GroupId) -> Value,
+    ) -> Result<GroupId, FdbFull> {
         self.remove(key);
-        let id = match self.free_groups.pop() {
-            Some(id) => id,
-            None => GroupId(u16::try_from(self.groups.len()).map_err(|_| FdbFull)?),
-        };
-        if let Err(full) = self.insert_static(key, Value::group(id)) {
-            if usize::from(id.0) < self.groups.len() {
-                self.free_groups.push(id);
-            }
-            return Err(full);
-        }
-        match self.groups.get_mut(usize::from(id.0)) {
-            Some(set) => *set = ports,
-            None => self.groups.push(ports),
-        }
+        let id = self.new_group(ports).ok_or(FdbFull)?;
+        self.insert_static(key, value(id)).inspect_err(|_| self.free_group(id))?;
         Ok(id)
+    }
+
+    /// Says which ports have members of a group; `None`: none have. A configured entry of that key stays what it is.
+    ///
+    /// # Errors
+    /// Static entries and other groups fill its place.
+    pub fn set_members(&mut self, key: u64, ports: Option<PortSet>) -> Result<(), FdbFull> {
+        let known = self.table.find(key).map(|slot| self.table.value(slot));
+        match (known, ports) {
+            (Some(value), _) if value.is_static() && !value.is_joined() => {}
+            (Some(value), Some(ports)) if let Lookup::Group(id) = value.target() => self.set_group(id, ports),
+            (_, None) => {
+                self.remove(key);
+            }
+            (_, Some(ports)) => {
+                let pinned = self.pin(|fdb| fdb.insert_group(key, ports, Value::joined).map(|_| ()), key);
+                self.counters.refused_full += u64::from(pinned.is_err());
+                return pinned;
+            }
+        }
+        Ok(())
+    }
+
+    /// A group of these ports, without a key. `None`: there are as many as there can be.
+    pub fn new_group(&mut self, ports: PortSet) -> Option<GroupId> {
+        if let Some(id) = self.free_groups.pop() {
+            self.set_group(id, ports);
+            return Some(id);
+        }
+        let id = GroupId(u16::try_from(self.groups.len()).ok()?);
+        self.groups.push(ports);
+        Some(id)
+    }
+
+    /// Other ports for a group: answers that named it hold.
+    pub fn set_group(&mut self, id: GroupId, ports: PortSet) {
+        if let Some(set) = self.groups.get_mut(usize::from(id.0)) {
+            *set = ports;
+        }
+    }
+
+    /// Gives back a group. Answers that named it hold no longer.
+    pub fn free_group(&mut self, id: GroupId) {
+        self.set_group(id, PortSet::EMPTY);
+        self.free_groups.push(id);
     }
 
     fn insert_static(&mut self, key: u64, value: Value) -> Result<(), FdbFull> {
@@ -506,6 +548,7 @@ impl Fdb {
             return Err(FdbFull);
         }
         self.entries += 1;
+        self.note_changed(key);
         Ok(())
     }
 
@@ -514,8 +557,7 @@ impl Fdb {
         let Some(slot) = self.table.find(key) else { return false };
         let value = self.table.value(slot);
         if let Lookup::Group(id) = value.target() {
-            self.groups[usize::from(id.0)] = PortSet::EMPTY;
-            self.free_groups.push(id);
+            self.free_group(id);
         }
         self.forget(slot, key, value);
         true

@@ -15,11 +15,11 @@ pub struct FdbFilter {
     pub address: Option<u64>,
     /// Those of this VLAN; 0: untagged.
     pub vid: Option<u16>,
-    /// Not the configured ones: every shard has those, one is enough to name them.
+    /// Neither configured nor joined ones: every shard has those, one is enough to name them.
     pub learned_only: bool,
 }
 
-/// An entry that belongs to the shard that was asked: learned by it, or configured.
+/// An entry that belongs to the shard that was asked: learned by it, or of all, configured or joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdbRow {
     /// Its key, see [`KeyParts`].
@@ -28,6 +28,8 @@ pub struct FdbRow {
     pub ports: PortSet,
     /// Configured, not learned.
     pub is_static: bool,
+    /// A group that hosts have joined.
+    pub is_joined: bool,
     /// Ticks since the one in which it was last seen.
     pub age_ticks: u32,
 }
@@ -88,7 +90,8 @@ impl Fdb {
                 let row = FdbRow {
                     key,
                     ports,
-                    is_static: value.is_static(),
+                    is_static: value.is_static() && !value.is_joined(),
+                    is_joined: value.is_joined(),
                     age_ticks: match now_tick.wrapping_sub(value.tick()) {
                         // A static entry, or a sighting from the future (the caller's ticks went back).
                         age if value.is_static() || age > i32::MAX as u32 => 0,
@@ -116,7 +119,7 @@ impl FdbFilter {
         self.port.is_none_or(|port| row.ports.contains(port))
             && self.address.is_none_or(|address| address == parts.address)
             && self.vid.is_none_or(|vid| vid == parts.vid)
-            && !(self.learned_only && row.is_static)
+            && !(self.learned_only && (row.is_static || row.is_joined))
     }
 }
 

@@ -14,6 +14,8 @@ const STATIC: u64 = 1 << 16;
 const GROUP: u64 = 1 << 17;
 /// Learned by another shard.
 const REMOTE: u64 = 1 << 18;
+/// A group that hosts have joined: it stays while somebody says so, as a configured one.
+const JOINED: u64 = 1 << 19;
 
 /// What the table knows about a key, in one word: target port or group in bits 15..0, flags above,
 /// tick of the last sighting (or news of one) in 63..32.
@@ -45,6 +47,11 @@ impl Value {
         Self(u64::from(group.0) | STATIC | GROUP)
     }
 
+    /// A group that hosts have joined.
+    pub fn joined(group: GroupId) -> Self {
+        Self(Self::group(group).0 | JOINED)
+    }
+
     /// Port or group, as looked up.
     #[inline]
     pub fn target(self) -> Lookup {
@@ -60,6 +67,11 @@ impl Value {
     #[inline]
     pub fn is_static(self) -> bool {
         self.0 & STATIC != 0
+    }
+
+    /// It is a group that hosts have joined.
+    pub fn is_joined(self) -> bool {
+        self.0 & JOINED != 0
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 //! fragments, transport) is checked while the key is made.
 
 use super::headers::{IPV4, IPV6, MAC_CONTROL, Tags, UDP, be16, is_tag};
+use super::membership::{is_of_ipv4, is_of_ipv6};
 use super::{Kind, Profile};
 use crate::types::MIN_FRAME_BYTES;
 
@@ -124,8 +125,8 @@ fn half(head: &Head, at: usize) -> Option<u32> {
 
 impl Profile {
     /// The key of a frame of `len` bytes of which `bytes` can be read. `None`: the frame is looked at by itself. It is
-    /// malformed or for the bridge itself (MAC control, reserved addresses), it ends within its headers, or so much of it matters
-    /// that no key has room for it.
+    /// malformed or for the bridge itself (MAC control, reserved addresses), it ends within its headers, it may be one of
+    /// [`super::MembershipFrame`], or so much of it matters that no key has room for it.
     #[inline(always)]
     pub fn flow_key(&self, bytes: &[u8], len: usize) -> Option<FlowKey> {
         match bytes.first_chunk() {
@@ -234,7 +235,7 @@ impl Profile {
             return None;
         }
         if !udp {
-            return (total >= 20).then_some(0);
+            return (total >= 20 && !is_of_ipv4(fields as u8)).then_some(0);
         }
         self.udp(be16(head, at + 22)?, 20, total, head.get(at + 28))
     }
@@ -246,8 +247,9 @@ impl Profile {
         if head.get(at)? >> 4 != 6 || bytes.len() < at + 40 || payload + 40 + at > len {
             return None;
         }
-        if *head.get(at + 6)? != UDP {
-            return Some(0);
+        let next_header = *head.get(at + 6)?;
+        if next_header != UDP {
+            return (!is_of_ipv6(next_header)).then_some(0);
         }
         // The shortest frame on the wire may end before that.
         self.udp(be16(bytes, at + 42).filter(|_| payload >= 8)?, 0, payload, bytes.get(at + 48))
@@ -275,6 +277,7 @@ impl Profile {
     #[inline(never)]
     fn with_options(&self, at: usize, bytes: &[u8], len: usize) -> Option<u64> {
         let upper = self.upper_layers(bytes, len, &Tags { pcp: None, vid: 0, ethertype: IPV4, payload: at });
-        (!upper.malformed).then_some(if upper.kind == Kind::Cnp { CNP } else { 0 })
+        let keyed = !upper.malformed && !is_of_ipv4(*bytes.get(at + 9)?);
+        keyed.then_some(if upper.kind == Kind::Cnp { CNP } else { 0 })
     }
 }

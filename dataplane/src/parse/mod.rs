@@ -9,6 +9,7 @@ mod flow_key;
 mod format;
 mod headers;
 mod key;
+mod membership;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use flow_key::FlowKey;
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
 pub(crate) use key::in_vlan;
 pub use key::{GROUP_BIT, KeyParts, key_space};
+pub use membership::MembershipFrame;
 pub use profile::{DEFAULT_MAX_FRAME, Profile};
 
 use crate::drops::DropReason;

@@ -33,7 +33,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         };
         let out = match self.fdb.lookup_at(headers.dst_home, headers.dst_key) {
             Lookup::Group(group) => return several(Several::Group(group)),
-            _ if is_group => return several(Several::Flood(FloodKind::of_group(headers.dst_key))),
+            _ if is_group => return several(self.unjoined(headers.dst_key)),
             Lookup::Miss => return unknown(),
             Lookup::Port(out) if out == rx.fdb_port => return nowhere(DropReason::LookupSamePort),
             Lookup::Port(out) => out,
@@ -125,7 +125,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The ports of a frame that goes to several: one of each LAG.
     ///
     /// # Errors
-    /// It is above a limit of its port.
+    /// It is above a limit of its port, or of a group that has no other.
     fn ports_of(
         &mut self,
         port: PortId,
@@ -151,6 +151,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 input.flood
             }
         };
-        Ok(if self.lags.is_empty() { ports } else { self.one_of_each_lag(port, ports, frame) })
+        let ports = if self.lags.is_empty() { ports } else { self.one_of_each_lag(port, ports, frame) };
+        match several {
+            Several::Group(_) if ports.without(port).is_empty() => Err(DropReason::LookupNoReceiver),
+            _ => Ok(ports),
+        }
     }
 }

@@ -248,7 +248,7 @@ pub(super) enum Destination {
 /// Ports that get a copy each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Several {
-    /// Those of a static group.
+    /// Those of a group, or those that get what nobody has joined.
     Group(GroupId),
     /// All others, within the limits of storm control.
     Flood(FloodKind),

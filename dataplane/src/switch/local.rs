@@ -1,5 +1,6 @@
 //! Protocols that end at the switch, LLDP (802.1AB) and the slow protocols with LACP (802.1AX), beside the path of data: what
-//! neighbours send goes to whoever reads it, what is sent to them leaves as it is given.
+//! neighbours send goes to whoever reads it, what is sent to them leaves as it is given. IGMP and MLD are read in passing: their frames
+//! are data ([`super::snooping`]).
 //!
 //! As with MAC control, their frames are no data: they are counted apart and take no part in conservation. One that finds no room on its way
 //! to the reader is received and dropped like any other frame, by name. Each port has a ring of its own for each of them: a neighbour that
@@ -19,18 +20,21 @@ pub const LLDP_ETHERTYPE: u16 = 0x88cc;
 /// EtherType of the slow protocols: LACP, marker and others (802.3 annex 57A).
 pub const SLOW_ETHERTYPE: u16 = 0x8809;
 
-/// Frames of a port that wait for their reader at most.
+/// Frames of a port that wait for their reader at most; of hosts behind it, which may all answer one query.
 const FRAMES: usize = 16;
+const FRAMES_OF_HOSTS: usize = 128;
 /// And their bytes: one frame of the greatest MTU fits.
 const BYTES: usize = 1 << 14;
 
-/// A protocol that ends here.
+/// A protocol that is read here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalProtocol {
     /// LLDP.
     Lldp,
     /// LACP, and what else the slow protocols are.
     Lacp,
+    /// IGMP, MLD and PIM in VLANs that are snooped, which do not end here.
+    Membership,
 }
 
 impl LocalProtocol {
@@ -51,13 +55,24 @@ impl LocalProtocol {
         Self::of(bytes).filter(|protocol| match protocol {
             Self::Lldp => params.lldp,
             Self::Lacp => params.lacp,
+            Self::Membership => false,
         })
     }
 
-    fn no_room(self) -> DropReason {
+    /// Why frames are lost for which there is no room; `None`: they go on.
+    fn no_room(self) -> Option<DropReason> {
         match self {
-            Self::Lldp => DropReason::ControlLldpNoRoom,
-            Self::Lacp => DropReason::ControlLacpNoRoom,
+            Self::Lldp => Some(DropReason::ControlLldpNoRoom),
+            Self::Lacp => Some(DropReason::ControlLacpNoRoom),
+            Self::Membership => None,
+        }
+    }
+
+    /// Frames that may wait for the reader.
+    fn frames(self) -> usize {
+        match self {
+            Self::Lldp | Self::Lacp => FRAMES,
+            Self::Membership => FRAMES_OF_HOSTS,
         }
     }
 
@@ -66,6 +81,7 @@ impl LocalProtocol {
         match self {
             Self::Lldp => (&mut stats.rx_lldp, &mut stats.tx_lldp),
             Self::Lacp => (&mut stats.rx_lacp, &mut stats.tx_lacp),
+            Self::Membership => (&mut stats.rx_igmp, &mut stats.tx_igmp),
         }
     }
 }
@@ -73,28 +89,29 @@ impl LocalProtocol {
 /// The end of a port.
 #[derive(Debug)]
 pub(super) struct LocalQueue {
-    heads: Producer<(Nanos, usize)>,
+    heads: Producer<(Nanos, u16, usize)>,
     bytes: Producer<u8>,
 }
 
 impl LocalQueue {
-    fn put(&mut self, bytes: &[u8], now: Nanos) -> bool {
+    /// A frame of this VLAN. `false`: there is no room.
+    pub(super) fn put(&mut self, bytes: &[u8], now: Nanos, vid: u16) -> bool {
         if self.heads.is_full() {
             return false;
         }
         let Ok(chunk) = self.bytes.write_chunk_uninit(bytes.len()) else { return false };
         let len = chunk.fill_from_iter(bytes.iter().copied());
-        self.heads.push((now, len)).is_ok()
+        self.heads.push((now, vid, len)).is_ok()
     }
 }
 
 /// Where the frames of a port go, by [`LocalProtocol`], if somebody reads them.
-pub(super) type LocalQueues = [Option<Box<LocalQueue>>; 2];
+pub(super) type LocalQueues = [Option<Box<LocalQueue>>; 3];
 
 /// The end of whoever reads the frames of a protocol at a port.
 #[derive(Debug)]
 pub struct LocalReader {
-    heads: Consumer<(Nanos, usize)>,
+    heads: Consumer<(Nanos, u16, usize)>,
     bytes: Consumer<u8>,
 }
 
@@ -103,6 +120,8 @@ pub struct LocalReader {
 pub struct LocalFrame {
     /// When it was received.
     pub at: Nanos,
+    /// The VLAN it is in; 0: none, or it is of no VLAN.
+    pub vid: u16,
     /// From the destination address on, without FCS.
     pub bytes: Vec<u8>,
 }
@@ -112,18 +131,18 @@ impl Iterator for LocalReader {
     type Item = LocalFrame;
 
     fn next(&mut self) -> Option<LocalFrame> {
-        let (at, len) = self.heads.pop().ok()?;
+        let (at, vid, len) = self.heads.pop().ok()?;
         // Bytes are written before their head.
         let bytes = self.bytes.read_chunk(len).map(|chunk| chunk.into_iter().collect());
-        Some(LocalFrame { at, bytes: bytes.unwrap_or_default() })
+        Some(LocalFrame { at, vid, bytes: bytes.unwrap_or_default() })
     }
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// From now on frames of a protocol at `port` can be read, if it takes them ([`PortParams::lldp`], [`PortParams::lacp`]). Allocates: not
-    /// for a worker to call.
+    /// From now on frames of a protocol at `port` can be read, if it takes them ([`PortParams::lldp`], [`PortParams::lacp`],
+    /// [`Switch::snoop`]). Allocates: not for a worker to call.
     pub fn read_local(&mut self, port: PortId, protocol: LocalProtocol) -> LocalReader {
-        let (heads, head_reader) = RingBuffer::new(FRAMES);
+        let (heads, head_reader) = RingBuffer::new(protocol.frames());
         let (bytes, byte_reader) = RingBuffer::new(BYTES);
         self.ports[port.index()].local[protocol as usize] = Some(Box::new(LocalQueue { heads, bytes }));
         LocalReader { heads: head_reader, bytes: byte_reader }
@@ -156,13 +175,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     ) {
         let own = &mut self.ports[port.index()];
         let queue = own.local[protocol as usize].as_mut();
-        let put = queue.map(|queue| queue.put(frame.bytes(), headers.meta.rx_ns));
+        let put = queue.map(|queue| queue.put(frame.bytes(), headers.meta.rx_ns, 0));
         if put == Some(true) {
             *protocol.counters(&mut own.stats).0 += 1;
             return;
         }
         self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);
-        let reason = if put.is_none() { DropReason::ControlReserved } else { protocol.no_room() };
+        let no_room = put.and_then(|_| protocol.no_room());
+        let reason = no_room.unwrap_or(DropReason::ControlReserved);
         self.drop_frame(port, reason, frame, &headers.meta.header());
     }
 }

@@ -36,6 +36,7 @@ mod mirror_reader;
 mod params;
 mod ports;
 mod receive;
+mod snooping;
 mod stage;
 mod tap;
 mod tick;
@@ -50,6 +51,7 @@ pub use local::{LLDP_ETHERTYPE, LocalFrame, LocalProtocol, LocalReader, SLOW_ETH
 pub use mirror::{MirrorParams, MirrorTo};
 pub use mirror_reader::{MirrorHead, MirrorReader};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
+pub use snooping::Unjoined;
 pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
@@ -77,6 +79,7 @@ use flow_cache::FlowCache;
 use local::LocalQueues;
 pub(crate) use ports::PortStatus;
 use ports::Ports;
+use snooping::Snooping;
 use stage::Stage;
 
 /// Where frames go when they leave: a driver, a link of the simulator, a test.
@@ -174,6 +177,8 @@ pub struct Switch<F: Frame, A = Mmu> {
     vlans: Option<Vlans>,
     /// Ports that are one to the forwarding table.
     lags: Lags,
+    /// VLANs whose groups hosts join.
+    snooping: Snooping,
     /// Ports whose frames are copied to others.
     mirrors: Vec<MirrorParams>,
     /// Copies on their way to a reader, if there is one.

@@ -6,6 +6,7 @@ use super::flood::Flood;
 use super::flow_cache::FlowCache;
 use super::handoff::{FRAMES_IN_FLIGHT, most_in_flight_wire, stock};
 use super::ports::{PortStatus, Ports, RemotePort};
+use super::snooping::Snooping;
 use super::stage::Stage;
 use super::tick::Ageing;
 use super::{MirrorParams, OwnPort, Peer, Switch, peers};
@@ -309,7 +310,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
                     // Streams of their own: what the switch draws stays what it is.
                     Box::new(FlowRecorder::new(flows, !params.seed ^ (at as u64) << 32))
                 }),
-                local: [None, None],
+                local: Default::default(),
                 params: checked_params(port),
             }
         };
@@ -328,6 +329,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             mirrors: params.mirrors.clone(),
             mirror_queue: None,
             lags,
+            snooping: Snooping::default(),
             flow_cache: FlowCache::new(params.flow_cache),
             admission,
             groups: [AdmissionGroup::NONE; GROUPS],

@@ -7,6 +7,7 @@
 
 use super::flow_cache::{FlowCache, ForwardingDecision, Place};
 use super::local::LocalProtocol;
+use super::snooping::Snooped;
 use super::tap::Interest;
 use super::{OwnPort, PortParams, Switch};
 use crate::classify::Class;
@@ -81,7 +82,7 @@ enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Forward,
-    /// To a group address: static group or flood.
+    /// To a group address: a group of ports, or flooded.
     ForwardGroup,
     /// Between bridges: to every other port, and nobody is learned.
     PassOn,
@@ -306,7 +307,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(headers.malformed_l3);
         let source = if headers.tells_source() { self.learn_from(rx, headers) } else { Source::Settled };
-        let decision = self.decide(rx, &frame, headers);
+        let snooped = match headers.key {
+            None if headers.action == Action::ForwardGroup => self.snooped(rx, &frame, headers),
+            _ => None,
+        };
+        let decision = match snooped {
+            None => self.decide(rx, &frame, headers),
+            Some(Snooped::Goes(to)) => self.decide_for(port, headers, Retag::Keep).for_several(to),
+            Some(Snooped::Ends) => return self.end_here(rx, frame, headers, interest == Interest::Frame),
+        };
         match interest {
             Interest::Frame => {
                 self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);

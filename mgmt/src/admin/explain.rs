@@ -2,10 +2,12 @@
 
 use crate::admin::Fault;
 use crate::api::documents::{
-    ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedPool,
-    ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
+    ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedMulticast,
+    ExplainedPool, ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
 };
 use crate::api::{Kind as Of, Parameter, parameter};
+use crate::mcast::McastReading;
+use crate::mcast::route::{Group, Route};
 use weir_config::{Config, LagConfig, show_flood_limit};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
@@ -26,7 +28,7 @@ const KINDS: [(&str, Kind); 4] =
     [("data", Kind::Data), ("cnp", Kind::Cnp), ("ack", Kind::Ack), ("lldp", Kind::Reserved)];
 
 /// Parameters of a question, in the query as on the command line.
-pub const PARAMETERS: [Parameter; 10] = [
+pub const PARAMETERS: [Parameter; 11] = [
     Parameter { required: true, ..parameter("port", "port the frame arrives on", Of::Port) },
     parameter(
         "to",
@@ -48,6 +50,11 @@ pub const PARAMETERS: [Parameter; 10] = [
         "flood",
         "it is flooded, as this: the limits of the port are asked, too",
         Of::Word(|| FloodKind::ALL.map(FloodKind::word).to_vec()),
+    ),
+    parameter(
+        "group",
+        "multicast group it is for, an IP or MAC address: it goes where that is joined",
+        Of::Text,
     ),
 ];
 
@@ -80,11 +87,32 @@ impl Question {
         found.map(Some).ok_or_else(|| wrong(name, &format!("`{text}` is none of {}", known.join(", "))))
     }
 
-    /// The frame it asks about, on a switch of this configuration.
+    /// The frame it asks about, on a switch of this configuration that knows these groups, and where its own goes, if it is for one.
     ///
     /// # Errors
     /// The parameter at fault.
-    pub fn asked(&self, config: &Config) -> Result<Asked, Box<Fault>> {
+    pub fn asked(
+        &self,
+        config: &Config,
+        params: &SwitchParams,
+        mcast: &McastReading,
+    ) -> Result<(Asked, Option<ExplainedMulticast>), Box<Fault>> {
+        let mut asked = self.frame(config)?;
+        let Some(group) = self.group()? else { return Ok((asked, None)) };
+        let tag = asked.vid.or(asked.pcp.map(|_| 0));
+        let vid = match &params.ports[asked.port.index()].vlans {
+            Some(vlans) => vlans.of_tag(tag).map_or(0, |vlan| vlan.vid),
+            None => tag.unwrap_or(0),
+        };
+        let route = Route::of(config, mcast, vid, &group);
+        match route.ports() {
+            Some(ports) => (asked.to, asked.group) = (Some(ports), true),
+            None => asked.flood = Some(FloodKind::Multicast),
+        }
+        Ok((asked, Some(multicast(config, vid, &group, &route))))
+    }
+
+    fn frame(&self, config: &Config) -> Result<Asked, Box<Fault>> {
         let no_such = |name: &str, text: &str, lags: &[LagConfig]| {
             let ports = config.ports.iter().map(|port| port.name.as_str());
             let names: Vec<_> = ports.chain(lags.iter().map(|lag| lag.name.as_str())).collect();
@@ -110,7 +138,18 @@ impl Question {
             ecn: self.word("ecn", &code)?.unwrap_or(2),
             kind: self.word("kind", &KINDS)?.unwrap_or(Kind::Data),
             flood: self.word("flood", &FloodKind::ALL.map(|kind| (kind.word(), kind)))?,
+            group: false,
         })
+    }
+
+    /// The group that it is for, if that is asked.
+    fn group(&self) -> Result<Option<Group>, Box<Fault>> {
+        let Some(text) = self.text("group") else { return Ok(None) };
+        if let Some(other) = ["to", "flood"].into_iter().find(|other| self.text(other).is_some()) {
+            return Err(wrong("group", &format!("a group says where its frames go: leave out `{other}`")));
+        }
+        let wrong = || wrong("group", &format!("`{text}` is no address of a multicast group"));
+        text.parse().map(Some).map_err(|()| wrong())
     }
 }
 
@@ -126,11 +165,28 @@ pub fn answer(
     config: &Config,
     params: &SwitchParams,
     seen: &Occupancy,
+    mcast: &McastReading,
     question: &Question,
 ) -> Result<ExplainedFrame, Box<Fault>> {
-    let asked = question.asked(config)?;
+    let (asked, multicast) = question.asked(config, params, mcast)?;
     let told = explain(params, seen, &asked).map_err(|error| wrong("buffer", &error.to_string()))?;
-    Ok(document(config, &asked, &told))
+    Ok(ExplainedFrame { multicast, ..document(config, &asked, &told) })
+}
+
+fn multicast(config: &Config, vid: u16, group: &Group, route: &Route) -> ExplainedMulticast {
+    let name = |port: PortId| {
+        let lag = config.lag_of(port).map(|lag| lag.name.clone());
+        lag.unwrap_or_else(|| config.ports[port.index()].name.clone())
+    };
+    let names = |ports: PortSet| ports.iter().map(name).collect();
+    ExplainedMulticast {
+        group: group.to_string(),
+        mac: group.mac.to_string(),
+        why: route.why.word().into(),
+        members: names(route.members),
+        routers: names(route.routers),
+        text: route.text(vid, name),
+    }
 }
 
 fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
@@ -168,6 +224,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
             limit: e.flood_limit.map(|(limit, _)| show_flood_limit(&limit)),
             exceeded: e.flood_limit.is_some_and(|(_, exceeded)| exceeded),
         }),
+        multicast: None,
         class: FrameClass { tc: e.class.tc, pg: e.class.pg, queue: e.class.queue },
         lossless: pg.lossless,
         charge_bytes: e.charge,
@@ -242,6 +299,9 @@ pub fn text(d: &ExplainedFrame) -> String {
             "station",
             format!("learned at {to}, which {state}: forgotten; a static one: DROPPED: {reason}"),
         );
+    }
+    if let Some(multicast) = &d.multicast {
+        line("group", format!("{} ({}): {}", multicast.group, multicast.mac, multicast.text));
     }
     if let Some(flood) = &d.flood {
         let limit = flood.limit.as_ref().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
@@ -361,15 +421,20 @@ mod tests {
             ("port=p0&ecn=red", "ecn"),
             ("port=p0&kind=red", "kind"),
             ("port=p0&flood=red", "flood"),
+            ("port=p0&group=10.0.0.1", "group"),
+            ("port=p0&group=239.1.2.3&to=p1", "group"),
         ] {
-            assert_eq!(question(text).asked(&f.config).unwrap_err().path, path, "{text}");
+            let fault = question(text).asked(&f.config, &f.params, &McastReading::default()).unwrap_err();
+            assert_eq!(fault.path, path, "{text}");
         }
     }
 
     #[test]
     fn the_answer_says_what_happens_and_where_the_bytes_go() {
         let f = in_force();
-        let ask = |seen: &Occupancy, text: &str| answer(&f.config, &f.params, seen, &question(text)).unwrap();
+        let ask = |seen: &Occupancy, text: &str| {
+            answer(&f.config, &f.params, seen, &McastReading::default(), &question(text)).unwrap()
+        };
         let calm = ask(&Occupancy::default(), "port=p0&dscp=26&len=1000");
         assert_eq!((calm.verdict.as_str(), calm.takes.reserved_bytes), ("admitted", 1000));
         let mut seen =
@@ -389,7 +454,10 @@ mod tests {
         assert!(broadcast.contains("flooded     broadcast, no limit"), "{broadcast}");
         let lldp = |params: &SwitchParams| {
             let question = question("port=p0&kind=lldp");
-            text(&answer(&f.config, params, &Occupancy::default(), &question).unwrap())
+            text(
+                &answer(&f.config, params, &Occupancy::default(), &McastReading::default(), &question)
+                    .unwrap(),
+            )
         };
         let mut params = f.params.clone();
         assert!(lldp(&params).contains("DROPPED: control.reserved_address"), "{}", lldp(&params));
@@ -409,8 +477,14 @@ mod tests {
         for (admin_down, reason) in [(false, "lookup.no_port"), (true, "lookup.admin_down")] {
             off.ports.iter_mut().skip(1).for_each(|port| port.admin_down = admin_down);
             let down = (1..off.ports.len() as u16).map(PortId).collect();
-            let alone =
-                answer(&f.config, &off, &Occupancy { down, ..Occupancy::default() }, &flooded).unwrap();
+            let alone = answer(
+                &f.config,
+                &off,
+                &Occupancy { down, ..Occupancy::default() },
+                &McastReading::default(),
+                &flooded,
+            )
+            .unwrap();
             assert_eq!((&alone.to, alone.reason.as_deref()), (&None, Some(reason)));
             assert!(text(&alone).contains("of no port"), "{}", text(&alone));
         }
@@ -422,6 +496,30 @@ mod tests {
         let standby = text(&ask(&standby, "port=p0&to=p1"));
         assert!(standby.contains("which LACP keeps out") && !standby.contains("is down"), "{standby}");
         assert!(standby.contains("a static one: DROPPED: lookup.lag_inactive"), "{standby}");
+        for (why, reading, group, text_of, verdict) in [
+            ("not_snooped", None, "239.1.2.3", "nothing is snooped here", "admitted"),
+            ("not_asked", Some(false), "239.1.2.3", "nobody asks for members", "admitted"),
+            ("joined", Some(true), "239.1.2.3", "joined at p1; routers at p0", "admitted"),
+            ("joined", Some(true), "01:00:5e:01:02:03", "joined at p1; routers at p0", "admitted"),
+            (
+                "not_joined",
+                Some(true),
+                "239.1.2.4",
+                "nobody has joined it; routers at p0",
+                "lookup.no_receiver",
+            ),
+            ("for_all", Some(true), "224.0.0.251", "for all", "admitted"),
+        ] {
+            let (mut config, mut known) = (f.config.clone(), crate::mcast::fake::reading(1));
+            known.vlans.iter_mut().for_each(|vlan| vlan.vid = 0);
+            config.mcast.vlans = reading.iter().map(|_| 0).collect();
+            let known = if reading == Some(true) { known } else { McastReading::default() };
+            let question = question(&format!("port=p0&group={group}"));
+            let told = answer(&config, &f.params, &Occupancy::default(), &known, &question).unwrap();
+            assert_eq!(told.multicast.as_ref().unwrap().why, why);
+            let told = text(&told);
+            assert!(told.contains(text_of) && told.contains(verdict), "{told}");
+        }
         let short = text(&ask(&Occupancy::default(), "port=p0&len=13"));
         assert!(short.contains("DROPPED: parse.too_short"), "{short}");
         let mut config = f.config.clone();
@@ -432,7 +530,8 @@ mod tests {
             admin: AdminStatus::Up,
             lacp: None,
         }];
-        let of_lag = answer(&config, &f.params, &seen, &question("port=p0&to=po1")).unwrap();
+        let of_lag =
+            answer(&config, &f.params, &seen, &McastReading::default(), &question("port=p0&to=po1")).unwrap();
         assert_eq!((of_lag.to.as_deref(), of_lag.lag.as_deref()), (Some("p1"), Some("po1")));
         assert!(text(&of_lag).contains("lag         p1 is of po1:"), "{}", text(&of_lag));
     }

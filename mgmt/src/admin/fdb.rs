@@ -165,7 +165,9 @@ fn port_name(snapshot: &Snapshot, port: usize) -> &str {
 fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: Option<usize>) -> FdbEntry {
     let key = KeyParts::of(row.key);
     let ports: Vec<&str> = row.ports.iter().map(|port| port_name(snapshot, port.index())).collect();
-    let ages = !row.is_static && tick_ns != Nanos::MAX;
+    // What every worker has, and no station.
+    let is_of_all = row.is_static || row.is_joined;
+    let ages = !is_of_all && tick_ns != Nanos::MAX;
     let age = u128::from(row.age_ticks) * u128::from(tick_ns);
     let only = row.ports.iter().next().filter(|_| ports.len() == 1);
     FdbEntry {
@@ -173,9 +175,13 @@ fn entry(row: &FdbRow, tick_ns: Nanos, snapshot: &Snapshot, lcore: Option<usize>
         vlan: key.vid,
         mac: key.to_string(),
         port: ports.join(","),
-        r#type: if row.is_static { FdbKind::Static } else { FdbKind::Dynamic },
+        r#type: match (row.is_static, row.is_joined) {
+            (true, _) => FdbKind::Static,
+            (_, true) => FdbKind::Joined,
+            _ => FdbKind::Dynamic,
+        },
         age_seconds: ages.then(|| (age / 1_000_000) as f64 / 1e3),
-        lcore: lcore.filter(|_| !row.is_static),
+        lcore: lcore.filter(|_| !is_of_all),
     }
 }
 

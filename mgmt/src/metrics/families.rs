@@ -1,21 +1,19 @@
 //! The list of families. `port` is a name, `priority` also stands for the queue or group of that number.
 
 use super::Samples::{Counters, Counts, Gauges, Histograms, Info};
-use super::{Each, Family, Labels, Samples, Scrape};
-use crate::flows::export::ExportReading;
-use crate::inc::EngineReading;
+use super::samples::*;
+use super::{Family, Labels, Samples};
 use crate::lacp::{MemberReading, Mux};
 use crate::lldp::Differences;
 use crate::lldp::agent::{Counters as LldpCounters, Neighbour, PortNeighbours};
-use crate::mirror_files::MirrorFileReading;
+use crate::mcast::agent::Counters as McastCounters;
+use crate::mcast::frame::Malformed;
 use crate::snapshot::{PortInfo, PortReading};
 use crate::times::Part;
-use std::fmt;
-use weir_dataplane::drops::{DropReason, LosslessLoss};
-use weir_dataplane::stats::{LoopStats, Reasons, Stage};
-use weir_dataplane::types::PRIORITIES;
+use weir_dataplane::drops::LosslessLoss;
+use weir_dataplane::stats::Stage;
 use weir_inc::drops::Drop;
-use weir_inc::report::{JobReport, PeerReport, State};
+use weir_inc::report::State;
 
 const fn family(name: &'static str, help: &'static str, samples: Samples) -> Family {
     Family { name, help, samples }
@@ -375,6 +373,74 @@ pub const ALL: &[Family] = &[
         Counts(|s| lacp(s).map(|(labels, member)| (labels, member.counters.not_sent)).collect()),
     ),
     family(
+        "weir_port_mcast_rx_packets",
+        "Frames of IGMP, MLD and PIM received in VLANs that are snooped and taken, by kind",
+        Counts(|s| {
+            let kinds = |(labels, counters): (Labels, &McastCounters)| {
+                let McastCounters { queries, reports, hellos, other, .. } = *counters;
+                let all = [("query", queries), ("report", reports), ("pim_hello", hellos), ("other", other)];
+                all.map(|(kind, frames)| (extend(&labels, &[("kind", kind.to_owned())]), frames))
+            };
+            mcast_ports(s).flat_map(kinds).collect()
+        }),
+    ),
+    family(
+        "weir_port_mcast_discarded_packets",
+        "Frames of IGMP, MLD and PIM of which nothing was made, by reason; all were forwarded",
+        Counts(|s| {
+            let reasons = |(labels, counters): (Labels, &McastCounters)| {
+                let malformed = Malformed::ALL.map(|why| (why.word(), counters.malformed[why as usize]));
+                malformed.map(|(reason, frames)| (extend(&labels, &[("reason", reason.to_owned())]), frames))
+            };
+            mcast_ports(s).flat_map(reasons).collect()
+        }),
+    ),
+    family(
+        "weir_port_mcast_read_packets",
+        "Frames of IGMP, MLD and PIM received in VLANs that are snooped, and given to management, too",
+        Counts(|s| per_port(s, |p| p.stats.rx_igmp)),
+    ),
+    family(
+        "weir_port_mcast_unread_packets",
+        "The same that came faster than management reads them; they were forwarded",
+        Counts(|s| per_port(s, |p| p.stats.igmp_unread)),
+    ),
+    family(
+        "weir_port_mcast_tx_packets",
+        "Queries of IGMP and MLD sent by the switch itself",
+        Counts(|s| per_port(s, |p| p.stats.tx_igmp)),
+    ),
+    family(
+        "weir_port_mcast_not_sent_packets",
+        "Queries that could not be sent when they were due",
+        Counts(|s| mcast_ports(s).map(|(labels, counters)| (labels, counters.not_sent)).collect()),
+    ),
+    family(
+        "weir_port_mcast_refused_groups",
+        "Groups that hosts wanted to join, and for which there was no room",
+        Counts(|s| mcast_ports(s).map(|(labels, counters)| (labels, counters.refused)).collect()),
+    ),
+    family(
+        "weir_port_mcast_flooded_groups",
+        "Groups that hosts joined whose frames are flooded anyway",
+        Counts(|s| mcast_ports(s).map(|(labels, counters)| (labels, counters.for_all)).collect()),
+    ),
+    family(
+        "weir_mcast_groups",
+        "Groups that hosts have joined, in VLANs that are snooped",
+        Gauges(|s| mcast_vlans(s, |vlan| vlan.groups.len() as f64)),
+    ),
+    family(
+        "weir_mcast_narrowed",
+        "Groups go to their members, and what nobody has joined to routers; else all are flooded",
+        Gauges(|s| mcast_vlans(s, |vlan| f64::from(vlan.narrows))),
+    ),
+    family(
+        "weir_mcast_router_ports",
+        "Ports where routers are",
+        Gauges(|s| mcast_vlans(s, |vlan| vlan.routers.len() as f64)),
+    ),
+    family(
         "weir_lag_member_collecting",
         "LACP has the member take frames",
         Gauges(|s| {
@@ -727,168 +793,3 @@ pub const ALL: &[Family] = &[
         Counts(|s| vec![(vec![], s.own.slow)]),
     ),
 ];
-
-/// A value of each engine.
-fn engines<V>(s: &Scrape, get: impl Fn(&EngineReading) -> V) -> Vec<(Labels, V)> {
-    let name = |port: usize| s.snapshot.info.ports.get(port).map_or(String::new(), |p| p.name.clone());
-    let both = s.snapshot.info.engines.iter().zip(&s.snapshot.now.engines);
-    both.map(|(info, engine)| (vec![("port", name(info.port))], get(engine))).collect()
-}
-
-/// A value of each job of each engine.
-fn jobs<V>(s: &Scrape, get: impl Fn(&JobReport) -> V) -> Vec<(Labels, V)> {
-    let of = |engine: &EngineReading| engine.jobs.iter().map(|job| (job.id, get(job))).collect::<Vec<_>>();
-    let all = engines(s, of).into_iter();
-    all.flat_map(|(labels, jobs)| {
-        jobs.into_iter().map(move |(id, value)| (extend(&labels, &[("job", id.to_string())]), value))
-    })
-    .collect()
-}
-
-/// A value of each rank of each job; the engine above is called `parent`.
-fn ranks<V>(s: &Scrape, get: impl Fn(&PeerReport) -> V) -> Vec<(Labels, V)> {
-    let name = |peer: &PeerReport| peer.rank.map_or_else(|| "parent".to_owned(), |rank| rank.to_string());
-    let of = |job: &JobReport| job.peers.iter().map(|peer| (name(peer), get(peer))).collect::<Vec<_>>();
-    let all = jobs(s, of).into_iter();
-    all.flat_map(|(labels, peers)| {
-        peers.into_iter().map(move |(name, value)| (extend(&labels, &[("rank", name)]), value))
-    })
-    .collect()
-}
-
-fn extend(labels: &[(&'static str, String)], more: &[(&'static str, String)]) -> Labels {
-    labels.iter().chain(more).cloned().collect()
-}
-
-/// A value of a worker.
-type Term = fn(&LoopStats) -> u64;
-
-/// A value of one priority of a port.
-type Lane = fn(&PortReading, usize) -> u64;
-
-fn ports(s: &Scrape) -> impl Iterator<Item = (Labels, &PortInfo, &PortReading)> {
-    let both = s.snapshot.info.ports.iter().zip(&s.snapshot.now.ports);
-    both.map(|(info, reading)| (vec![("port", info.name.clone())], info, reading))
-}
-
-fn with(labels: &[(&'static str, String)], name: &'static str, value: usize) -> Labels {
-    extend(labels, &[(name, value.to_string())])
-}
-
-fn extended<V>(samples: Vec<(Labels, V)>, more: &[(&'static str, &str)]) -> Vec<(Labels, V)> {
-    let one = |(mut labels, value): (Labels, V)| {
-        labels.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
-        (labels, value)
-    };
-    samples.into_iter().map(one).collect()
-}
-
-/// What became of the files of mirrors.
-fn mirror_files(s: &Scrape, get: fn(&MirrorFileReading) -> u64) -> Vec<(Labels, u64)> {
-    let one = |file: &MirrorFileReading| (vec![("mirror", file.mirror.clone())], get(file));
-    s.snapshot.now.mirror_files.iter().map(one).collect()
-}
-
-/// What became of the export of flows, where there is one.
-fn export(s: &Scrape, get: fn(&ExportReading) -> u64) -> Vec<(Labels, u64)> {
-    let one = |e: &ExportReading| (vec![("collector", e.settings.collector.to_string())], get(e));
-    s.snapshot.export.iter().map(one).collect()
-}
-
-/// What LACP knows, by port and LAG.
-fn lacp(s: &Scrape) -> impl Iterator<Item = (Labels, &MemberReading)> {
-    let lags = s.snapshot.now.lacp.lags.iter();
-    lags.flat_map(|lag| lag.members.iter().map(move |member| (lag, member))).filter_map(|(lag, member)| {
-        let port = s.snapshot.info.ports.get(member.port.index())?;
-        Some((vec![("port", port.name.clone()), ("lag", lag.name.clone())], member))
-    })
-}
-
-/// What LLDP knows, by port.
-fn lldp(s: &Scrape) -> impl Iterator<Item = (Labels, &PortNeighbours)> {
-    ports(s).zip(&s.snapshot.now.lldp.ports).map(|((labels, ..), known)| (labels, known))
-}
-
-fn per_port(s: &Scrape, get: fn(&PortReading) -> u64) -> Vec<(Labels, u64)> {
-    ports(s).map(|(labels, _, reading)| (labels, get(reading))).collect()
-}
-
-/// Frames of a port by stage and reason, those reasons that are `wanted`.
-fn by_reason(
-    labels: &[(&'static str, String)],
-    counted: &Reasons,
-    wanted: impl Fn(DropReason) -> bool,
-) -> Vec<(Labels, u64)> {
-    let one = |(reason, frames): (&DropReason, u64)| {
-        let (stage, name) = reason.name().split_once('.').unwrap_or(("", reason.name()));
-        let more = [("stage", stage.to_owned()), ("reason", name.to_owned())];
-        (labels.iter().cloned().chain(more).collect(), frames)
-    };
-    DropReason::ALL.iter().zip(counted.0).filter(|(reason, _)| wanted(**reason)).map(one).collect()
-}
-
-fn per_nic(s: &Scrape, get: fn(&crate::snapshot::NicStats) -> u64) -> Vec<(Labels, u64)> {
-    ports(s).map(|(labels, _, reading)| (labels, get(&reading.nic))).collect()
-}
-
-fn lanes(s: &Scrape, get: Lane) -> Vec<(Labels, u64)> {
-    let one = |(labels, _, p): (Labels, &PortInfo, &PortReading)| {
-        (0..PRIORITIES).map(|i| (with(&labels, "priority", i), get(p, i))).collect::<Vec<_>>()
-    };
-    ports(s).flat_map(one).collect()
-}
-
-fn both(s: &Scrape, rx: Lane, tx: Lane) -> Vec<(Labels, u64)> {
-    let mut all = extended(lanes(s, rx), &[("direction", "rx")]);
-    all.extend(extended(lanes(s, tx), &[("direction", "tx")]));
-    all
-}
-
-fn gauges(s: &Scrape, get: Lane) -> Vec<(Labels, f64)> {
-    lanes(s, get).into_iter().map(|(labels, value)| (labels, value as f64)).collect()
-}
-
-/// As [`gauges`], without those that are no limit at all.
-fn limits(s: &Scrape, get: Lane) -> Vec<(Labels, f64)> {
-    let bounded = lanes(s, get).into_iter().filter(|(_, value)| *value < u64::MAX >> 3);
-    bounded.map(|(labels, value)| (labels, value as f64)).collect()
-}
-
-/// What the configuration says about some priorities.
-fn known(s: &Scrape, get: impl Fn(&PortInfo, usize) -> Option<f64>) -> Vec<(Labels, f64)> {
-    let one = |(labels, info, _): (Labels, &PortInfo, &PortReading)| {
-        (0..PRIORITIES)
-            .filter_map(|i| Some((with(&labels, "priority", i), get(info, i)?)))
-            .collect::<Vec<_>>()
-    };
-    ports(s).flat_map(one).collect()
-}
-
-fn lcore(s: &Scrape, worker: usize) -> Labels {
-    let core = s.snapshot.info.lcores.get(worker).copied().unwrap_or(worker);
-    vec![("lcore", core.to_string())]
-}
-
-fn workers(s: &Scrape, get: fn(&LoopStats) -> u64) -> Vec<(Labels, u64)> {
-    s.snapshot.now.loops.iter().enumerate().map(|(i, l)| (lcore(s, i), get(l))).collect()
-}
-
-fn workers_f(s: &Scrape, get: fn(&LoopStats) -> u64) -> Vec<(Labels, f64)> {
-    workers(s, get).into_iter().map(|(labels, value)| (labels, value as f64)).collect()
-}
-
-/// Every worker sees the pools of all; the one that saw most is nearest.
-fn pools(s: &Scrape, parts: &[(&str, Term)]) -> Vec<(Labels, f64)> {
-    let most = |get: Term| s.snapshot.now.loops.iter().map(get).max().unwrap_or(0);
-    parts.iter().map(|(part, get)| (vec![("part", (*part).to_owned())], most(*get) as f64)).collect()
-}
-
-/// A part of the residence by queue. Of queues that have never sent there are none: most never do.
-fn part(s: &Scrape, part: Part, each: &mut Each<'_>) -> fmt::Result {
-    for (labels, _, p) in ports(s) {
-        for (queue, times) in p.latency.iter().enumerate().filter(|(_, times)| !times.is_empty()) {
-            each(with(&labels, "priority", queue), &times.part(part))?;
-        }
-    }
-    Ok(())
-}

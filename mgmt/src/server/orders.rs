@@ -102,7 +102,8 @@ pub(super) async fn explain(app: Arc<App>, given: Given) -> Response<Body> {
         ..Occupancy::of(&in_force.params, gauges)
     };
     let question = given.values().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    match questions::answer(&in_force.config, &in_force.params, &seen, &questions::Question(question)) {
+    let question = questions::Question(question);
+    match questions::answer(&in_force.config, &in_force.params, &seen, &snapshot.now.mcast, &question) {
         Ok(document) => json_text(&json(&document)),
         Err(fault) => given.wrong(StatusCode::BAD_REQUEST, &fault.detail, &fault.path),
     }

@@ -3,6 +3,7 @@
 use super::Form::{Count, Flag, Maybe, Rate, Share, Text};
 use super::inc;
 use super::lanes::{ECN, LATENCY, MARKING, PFC, PGS, QUEUES};
+use super::mcast;
 use super::ports::{LAGS, MIRRORS, PORTS, STORM_CONTROL, VLANS};
 use super::{At, Column, Form, Table, count, rate, share};
 use crate::lacp::{self, MemberReading};
@@ -64,6 +65,30 @@ pub const ALL: &[Table] = &[
         let ports = s.info.ports.iter().enumerate();
         ports.filter(|(_, port)| port.vlans.is_some()).map(|(port, _)| (port, 0)).collect()
     }),
+    table(
+        "mcast",
+        "/v1/mcast",
+        "IGMP and MLD snooping: who asks for members, in VLANs that are snooped.",
+        mcast::MCAST,
+        false,
+        mcast::by_vlan,
+    ),
+    table(
+        "mdb",
+        "/v1/mcast/groups",
+        "IGMP and MLD snooping: which ports have joined which groups.",
+        mcast::MDB,
+        true,
+        mcast::by_member,
+    ),
+    table(
+        "mcast_ports",
+        "/v1/mcast/ports",
+        "IGMP and MLD snooping: what became of frames, by port.",
+        mcast::MCAST_PORTS,
+        true,
+        mcast::by_port,
+    ),
     table(
         "storm_control",
         "/v1/storm_control",

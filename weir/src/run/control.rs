@@ -11,6 +11,7 @@ use weir_dataplane::switch::{ApplyError, Change, Tap};
 use weir_dataplane::types::{Nanos, PortId};
 use weir_inc::job::Job;
 use weir_inc::params::Refusal;
+use weir_mgmt::mcast;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +32,8 @@ pub enum Command<D: Io = Dpdk> {
     Link(PortId, bool),
     /// What a port carries for its LAG, by LACP.
     LagMember(PortId, LagMember),
+    /// Where groups go in VLANs that are snooped.
+    Mcast(mcast::Told),
     /// Give back the queues of a port: its device is being taken away.
     Detach(PortId),
     /// Go on with a port whose device is there again.

@@ -22,6 +22,7 @@ use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
 use weir_mgmt::lacp::LacpReading;
 use weir_mgmt::lldp::LldpReading;
+use weir_mgmt::mcast::McastReading;
 use weir_mgmt::mirror_files::MirrorFileReading;
 use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, PortState, Reading, Source, SwitchInfo};
@@ -61,6 +62,8 @@ pub struct Window {
     pub lldp: Board<LldpReading>,
     /// What is known of members of LAGs.
     pub lacp: Board<LacpReading>,
+    /// Who has joined which groups.
+    pub mcast: Board<McastReading>,
     /// What became of the files of mirrors.
     pub mirror_files: Board<Vec<MirrorFileReading>>,
     /// What the drivers said last, and when.
@@ -148,6 +151,7 @@ impl Source for Window {
             engines: self.engines.iter_mut().map(EngineWindow::look).collect(),
             lldp: self.lldp.get(),
             lacp: self.lacp.get(),
+            mcast: self.mcast.get(),
             mirror_files: self.mirror_files.get(),
         }
     }

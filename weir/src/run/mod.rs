@@ -13,6 +13,7 @@ mod launched;
 mod links;
 mod lldp;
 pub mod local;
+mod mcast;
 pub mod memory;
 pub mod mgmt;
 mod mirror;
@@ -40,6 +41,7 @@ use launched::Launched;
 use links::{Links, Opening};
 use lldp::Lldp;
 use local::Line;
+use mcast::Mcast;
 use memory::PoolSize;
 use mirror::Mirrors;
 use mtu::Carries;
@@ -113,6 +115,7 @@ pub struct Running {
     links: Links,
     lldp: Lldp,
     lacp: Lacp,
+    mcast: Mcast,
     mirrors: Mirrors,
     kernel: kernel::Watch,
     control: Control,
@@ -358,7 +361,8 @@ impl Running {
             };
             owner.iter().map(line).collect()
         };
-        let [lldp, lacp] = [LocalProtocol::Lldp, LocalProtocol::Lacp].map(lines);
+        let [lldp, lacp, mcast] =
+            [LocalProtocol::Lldp, LocalProtocol::Lacp, LocalProtocol::Membership].map(lines);
         let devices = Devices::new(handles.into_iter().zip(carries));
         let copies = workers.iter_mut().map(|worker| worker.switch.read_mirrors()).collect();
         let loops: Vec<Published> = workers.iter().map(|worker| worker.published.clone()).collect();
@@ -379,6 +383,7 @@ impl Running {
             news: mgmt::Bulletin::default(),
             lldp: Board::default(),
             lacp: Board::default(),
+            mcast: Board::default(),
             mirror_files: Board::default(),
             asked: None,
         };
@@ -392,6 +397,7 @@ impl Running {
         });
         let macs: Vec<Mac> = described.iter().map(|device| device.mac).collect();
         let lacp = Lacp::new(lacp, owner.clone(), macs.clone(), window.lacp.clone());
+        let mcast = Mcast::new(mcast, window.mcast.clone());
         let lldp = Lldp::new(lldp, macs, shown.get(), window.lldp.clone());
         let (news, states) = (window.news.clone(), window.states.clone());
         let mirrors = Mirrors::new(copies, shown.clone(), clock, window.mirror_files.clone(), news.clone());
@@ -437,6 +443,7 @@ impl Running {
             links: Links::new(&config.ports, capabilities, &owner, opening, (departures, states)),
             lldp,
             lacp,
+            mcast,
             devices,
             mirrors,
             workers: running,
@@ -497,7 +504,8 @@ impl Running {
         let links = &self.links;
         let in_force = self.office.shown.get();
         self.lldp.attend(Arc::clone(&in_force), &|port| links.is_up(port));
-        self.lacp.attend(in_force, &|port| links.is_up(port), &mut self.office.workers);
+        self.lacp.attend(Arc::clone(&in_force), &|port| links.is_up(port), &mut self.office.workers);
+        self.mcast.attend(in_force, &|port| links.is_up(port), &mut self.office.workers);
         self.mirrors.attend(&self.eal, &self.office.granting.cores);
         for found in self.kernel.look(&self.counters) {
             self.office.report_offloads(&found);

@@ -14,6 +14,7 @@ use weir_dataplane::switch::{LocalProtocol, Switch};
 use weir_dataplane::turn::{LEAST, Ration, frames_behind, share};
 use weir_dataplane::types::{BURST, Burst, PortId};
 use weir_dpdk::Polling;
+use weir_mgmt::mcast;
 
 /// A port, as the worker that owns it sees it.
 #[derive(Debug)]
@@ -392,6 +393,13 @@ impl<D: Io> Worker<D> {
                     self.switch.set_link(id, up, now);
                 }
                 Ok(Command::LagMember(port, member)) => self.switch.set_lag_member(port, member, now),
+                // What finds no room is counted, and flooded or not as what nobody has joined.
+                Ok(Command::Mcast(mcast::Told::Vlan(vid, to))) => {
+                    self.switch.snoop(vid, to).unwrap_or_default()
+                }
+                Ok(Command::Mcast(mcast::Told::Group(key, ports))) => {
+                    self.switch.set_members(key, ports).unwrap_or_default();
+                }
                 Ok(Command::Detach(id)) => {
                     let port = self.ports.iter().position(|port| port.id == id).map(|i| self.ports.remove(i));
                     let wire = self.others.iter().position(|(port, _)| *port == id);

@@ -21,6 +21,7 @@ mod lag;
 mod lcores;
 mod link_down;
 mod lldp;
+mod mcast;
 mod memif;
 mod mirror;
 mod output;

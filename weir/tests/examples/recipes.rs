@@ -99,6 +99,7 @@ macro_rules! recipes {
 recipes! {
     two_network_namespaces: "Two network namespaces", ["ip", "ethtool", "iperf3", "jq", "unshare"];
     a_lag_of_two_cables: "A LAG of two cables", ["ip", "jq", "unshare"];
+    multicast_groups: "Multicast groups", ["ip", "jq", "unshare"];
     containers: "Containers", ["ip", "ethtool", "iperf3", "jq", "nsenter", "unshare"];
     virtual_machines: "Virtual machines", ["dpdk-testpmd", "jq", "unshare"];
     generators: "Generators", ["ip", "dpdk-testpmd", "tcpdump", "tcpreplay", "jq", "unshare"];

@@ -39,6 +39,8 @@ pub struct ExplainedFrame {
     pub down: Option<ExplainedDown>,
     /// The limit on flooding it meets, if it is flooded.
     pub flood: Option<ExplainedFlood>,
+    /// The multicast group it is for, if that was asked: where it goes, and why.
+    pub multicast: Option<ExplainedMulticast>,
     /// Where it is put.
     pub class: FrameClass,
     /// Its class is lossless.
@@ -85,6 +87,24 @@ pub struct ExplainedDown {
     pub to: String,
     /// Why a frame to a static station there is dropped, which is not flooded.
     pub static_reason: String,
+}
+
+/// Where a frame for a multicast group goes: what else is told of it is of one copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedMulticast {
+    /// The group.
+    pub group: String,
+    /// The address of its frames.
+    pub mac: String,
+    /// `joined` or `not_joined` where members are known, `configured` by an `[[fdb.group]]`; else it is flooded: `for_all`, `not_snooped`,
+    /// `not_asked` or `just_asked`.
+    pub why: String,
+    /// Ports with members.
+    pub members: Vec<String>,
+    /// Ports with routers.
+    pub routers: Vec<String>,
+    /// The same in words.
+    pub text: String,
 }
 
 /// A limit on flooding.

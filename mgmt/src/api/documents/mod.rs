@@ -202,6 +202,8 @@ pub enum FdbKind {
     Dynamic,
     /// It is configured.
     Static,
+    /// It is a group that hosts have joined.
+    Joined,
 }
 
 /// The last address that moved.

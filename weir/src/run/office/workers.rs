@@ -4,6 +4,7 @@ use super::super::control::{Command, Reply};
 use super::super::links::Queues;
 use weir_dataplane::lag::LagMember;
 use weir_dataplane::types::PortId;
+use weir_mgmt::mcast::Told;
 
 /// Messages to a worker that may wait.
 pub const COMMANDS: usize = 256;
@@ -48,6 +49,14 @@ impl Workers {
     /// Tells what a port carries for its LAG; nobody answers that. `false`: later.
     pub fn lag_member(&mut self, worker: usize, port: PortId, member: LagMember) -> bool {
         self.0[worker].commands.push(Command::LagMember(port, member)).is_ok()
+    }
+
+    /// Tells all of them where groups go; nobody answers that. `false`: later. Half of what may wait is left to others.
+    pub fn mcast(&mut self, told: Told) -> bool {
+        if self.0.iter().any(|end| end.commands.slots() <= COMMANDS / 2) {
+            return false;
+        }
+        self.0.iter_mut().all(|end| end.commands.push(Command::Mcast(told)).is_ok())
     }
 
     /// Has all workers give back the queues of a port, whose link is down; nobody answers that here. `false`: later.
