@@ -10,6 +10,23 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
+/// That a file can be written when the time has come; what is there stays as it is.
+///
+/// # Errors
+/// It cannot.
+pub fn can_put(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    // A device, or a pipe, which might wait for its reader.
+    let Some(place) = place_of(path) else { return Ok(()) };
+    let beside = place.parent().unwrap_or(Path::new(""));
+    match tempfile::tempfile_in(beside) {
+        Err(_) if place.exists() => fs::OpenOptions::new().append(true).open(place).map(drop),
+        made => made.map(drop),
+    }
+}
+
 /// A file that has not taken its place yet. Dropped before it is removed.
 #[derive(Debug)]
 pub struct Part {

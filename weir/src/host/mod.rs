@@ -10,7 +10,7 @@ mod seats;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::write_file;
+use crate::file::{can_write, write_file};
 use crate::output::{self, OUT, say, say_err};
 use crate::run::devices::{self, OpenPort};
 use crate::run::io::DpdkWire;
@@ -76,6 +76,7 @@ const QUIET: u64 = 300_000_000;
 
 pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     output::detach()?;
+    can_write(args.summary.iter().chain(&args.trace))?;
     let (mut config, text) = load(&args.config)?;
     let stop = Stop::on_signal()?;
     // What can fail comes before the loop that moves frames.

@@ -8,7 +8,7 @@ mod verdict;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::write_file;
+use crate::file::{can_write, write_file};
 use crate::log;
 use crate::output::{self, say};
 use crate::quantity::time;
@@ -70,6 +70,9 @@ pub enum HostsArg {
 const BUILT_IN: &str = include_str!("../../../configs/lab.toml");
 const BUILT_IN_PAXI: &str = include_str!("../../../configs/lab-paxi.toml");
 
+/// Senders of an incast for whose four lossless groups its buffer has headroom; three times as much has it for all there can be.
+const PAXI_SENDERS: u8 = 5;
+
 /// Frames hosts and rings may hold, per port: a burst in hand and both rings.
 const HELD_PER_HOST: u64 = 1024;
 
@@ -80,6 +83,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let hangup = hangup()?;
     let stop = Stop::on_signal()?;
     output::detach()?;
+    can_write(args.summary.iter().chain(&args.trace))?;
     let origin = match &args.config {
         Some(path) => Origin::File(path.clone()),
         None => Origin::BuiltIn("lab.toml (built in)"),
@@ -167,6 +171,9 @@ fn built_in(args: &LabArgs) -> String {
         }
     }
     if let Some(senders) = args.incast {
+        if paxi && senders > PAXI_SENDERS {
+            text = text.replace("size = \"8MiB\"", "size = \"24MiB\"");
+        }
         let at = text.find("[[port]]").unwrap_or(text.len());
         let lab = text.find("[lab]").unwrap_or(text.len());
         let mut ports = String::new();
@@ -176,4 +183,31 @@ fn built_in(args: &LabArgs) -> String {
         text.replace_range(at..lab, &ports);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_lab_has_room_for_every_preset_and_number_of_senders() {
+        for preset in ["roce-lossless", "roce-semi-lossless", "paxi-standard", "paxi-lite"] {
+            for senders in 1..=15 {
+                let args = LabArgs {
+                    config: None,
+                    duration: None,
+                    preset: Some(preset.to_owned()),
+                    incast: Some(senders),
+                    hosts: None,
+                    deaf: false,
+                    no_dcqcn: false,
+                    summary: None,
+                    log: None,
+                    trace: None,
+                };
+                let loaded = weir_config::load("lab", &built_in(&args));
+                assert!(loaded.is_ok(), "{preset}, {senders}: {:?}", loaded.err());
+            }
+        }
+    }
 }

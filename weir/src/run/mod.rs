@@ -29,6 +29,7 @@ pub mod worker;
 
 use crate::Outcome;
 use crate::check;
+use crate::file::can_write;
 use crate::log;
 use crate::output::{self, OUT, say, say_err};
 use anyhow::{Context, Result, bail};
@@ -181,6 +182,7 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let hangup = hangup()?;
     let stop = Stop::on_signal()?;
     output::detach()?;
+    can_write(&args.summary)?;
     let config = check::load(&args.config)?.config;
     log::start(args.log.as_deref());
     let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()), hangup)?;

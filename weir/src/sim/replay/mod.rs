@@ -5,7 +5,7 @@ mod file;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::write_file;
+use crate::file::{can_write, write_file};
 use crate::output::{OUT, say};
 use crate::refusal::{cannot, in_file, refuse};
 use crate::trace::Capture;
@@ -49,6 +49,7 @@ pub struct ReplayArgs {
 }
 
 pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
+    can_write(&args.write)?;
     let name = args.file.display().to_string();
     let open = File::open(&args.file).map_err(cannot("read", &args.file))?;
     let capture = in_file(&args.file, CaptureFile::read(BufReader::new(open)))?;
