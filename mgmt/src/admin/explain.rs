@@ -301,7 +301,7 @@ pub fn text(d: &ExplainedFrame) -> String {
         );
     }
     if let Some(multicast) = &d.multicast {
-        line("group", format!("{} ({}): {}", multicast.group, multicast.mac, multicast.text));
+        line("multicast", format!("{} ({}): {}", multicast.group, multicast.mac, multicast.text));
     }
     if let Some(flood) = &d.flood {
         let limit = flood.limit.as_ref().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
