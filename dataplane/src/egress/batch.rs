@@ -310,21 +310,15 @@ impl<F: Frame> FrameBatch<F> {
     /// The frames from the front that may go one after the other within `limits`. They are charged `charge_of(length of each)`.
     #[inline(always)]
     pub fn front(&self, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
-        match self.whole(limits) {
-            Some(all) => all,
-            None if self.mixed == 0 => self.front_of_one_length(limits, charge_of),
-            None => self.front_of_mixed(limits, charge_of),
-        }
-    }
-
-    /// The same of all its frames, if they may go within `limits`.
-    #[inline(always)]
-    pub fn whole(&self, limits: Limits) -> Option<Front> {
-        let wire = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
-        (self.len() <= limits.frames && limits.goes_on(wire)).then(|| {
+        let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
+        if self.len() <= limits.frames && limits.goes_on(all) {
             let last = wire_bytes(u64::from(self.len_of(Place::Last)));
-            Front { totals: self.totals(), wire, last, ce: self.ecn.ce().into() }
-        })
+            return Front { totals: self.totals(), wire: all, last, ce: self.ecn.ce().into() };
+        }
+        match self.mixed {
+            0 => self.front_of_one_length(limits, charge_of),
+            _ => self.front_of_mixed(limits, charge_of),
+        }
     }
 
     #[inline(always)]
@@ -423,34 +417,6 @@ impl<F: Frame> FrameBatch<F> {
         self.less(front);
         self.reverse();
         to.extend(self.frames.drain_last(count).rev());
-    }
-
-    /// Moves the frames from the front of an open batch that may go one after the other within `limits`, charged
-    /// `charge_of(length of each)`, behind those of `to`, which has room for them.
-    #[inline(always)]
-    pub fn take_within(
-        &mut self,
-        limits: Limits,
-        charge_of: impl Fn(u32) -> u32,
-        to: &mut impl FrameList<F>,
-    ) -> Front {
-        if self.mixed == 0 {
-            let front = self.front(limits, charge_of);
-            self.take(&front, to);
-            return front;
-        }
-        self.reverse();
-        let mut front = Front::default();
-        while (front.totals.frames as usize) < limits.frames
-            && (front.totals.frames == 0 || limits.goes_on(front.wire))
-            && let Some((frame, len)) = self.frames.pop()
-        {
-            front.ce += u32::from(self.came_as_ce(&frame));
-            front.add(u32::from(len), charge_of(u32::from(len)));
-            to.push(frame);
-        }
-        self.less(&front);
-        front
     }
 
     /// These frames count no longer.

@@ -504,9 +504,11 @@ impl Fdb {
     /// Static entries and other groups fill its place.
     pub fn set_members(&mut self, key: u64, ports: Option<PortSet>) -> Result<(), FdbFull> {
         let known = self.table.find(key).map(|slot| self.table.value(slot));
-        match (known, ports) {
-            (Some(value), _) if value.is_static() && !value.is_joined() => {}
-            (Some(value), Some(ports)) if let Lookup::Group(id) = value.target() => self.set_group(id, ports),
+        if known.is_some_and(|value| value.is_static() && !value.is_joined()) {
+            return Ok(());
+        }
+        match (known.map(Value::target), ports) {
+            (Some(Lookup::Group(id)), Some(ports)) => self.set_group(id, ports),
             (_, None) => {
                 self.remove(key);
             }

@@ -468,21 +468,19 @@ impl<F: Frame> OwnPort<F> {
         departure: &mut Departure<'_, F, C>,
     ) -> Front {
         let (header, paused_ns) = (batch.header(), held_ns.wrapping_sub(batch.held_ns()));
-        let front = if let Some(front) = batch.whole(limits)
-            && let Some(buffer) = batch.take_buffer()
-        {
+        let front = batch.front(limits, &departure.charge_of);
+        self.stats.ecn_seen_ce[departure.queue] += u64::from(front.ce);
+        let whole = front.totals.frames as usize == batch.len();
+        if whole && let Some(buffer) = batch.take_buffer() {
             self.count_granted(&front);
             let staged = Staged { header, totals: front.totals, out: departure.out, paused_ns };
             departure.return_path.grant(staged, buffer);
-            front
         } else {
             departure.return_path.open(batch);
             let mut frames = ArrayVec::<F, BATCH_MAX>::new();
-            let front = batch.take_within(limits, &departure.charge_of, &mut frames);
+            batch.take(&front, &mut frames);
             self.grant_loose(&mut frames, (header, &front), paused_ns, departure);
-            front
-        };
-        self.stats.ecn_seen_ce[departure.queue] += u64::from(front.ce);
+        }
         front
     }
 

@@ -63,6 +63,11 @@ impl PoolSize {
         }
     }
 
+    /// Frames of each pool of so many lcores.
+    fn count(self, lcores: usize) -> u32 {
+        if lcores > 1 { self.each } else { self.common }
+    }
+
     /// Memory the process needs of DPDK, MiB: for a pool of each lcore or for one, whichever is more.
     pub fn mebibytes(self, lcores: usize) -> u64 {
         // The list of free frames is a ring of pointers, a power of two of them with one place unused.
@@ -89,7 +94,7 @@ impl PoolSize {
         let Some(given) = given(args) else { return Ok(()) };
         let needed = self.mebibytes(lcores);
         if given < needed {
-            let count = if lcores > 1 { self.each } else { self.common };
+            let count = self.count(lcores);
             bail!(
                 "DPDK is given {given} MiB of memory, but {count} frames of {} bytes for each of {lcores} workers, and \
                  what is around them, need {needed} MiB: set -m {needed} in the EAL arguments or leave it out, or lower \
@@ -145,7 +150,7 @@ pub fn frames_fit(pool: PoolSize, (args, lcores): (&[String], usize), machine: &
     let frames = pool.beside_hugepages(args, lcores);
     match machine.memory() {
         Some(there) if frames > there => {
-            let count = if lcores > 1 { pool.each } else { pool.common };
+            let count = pool.count(lcores);
             let what = format!(
                 "{count} frames of {} bytes for each of {} take {}, but {} for this process is all the machine has beside hugepages",
                 pool.data_bytes,
