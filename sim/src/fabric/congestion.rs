@@ -8,11 +8,11 @@ use super::nscc;
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, HostSpec};
 use super::topology::{Plan, key_of_rate};
-use super::units::{Duration, Rate};
+use super::units::{Duration, LINE, Rate, at_100g};
 use super::workload::Planned;
 use crate::ns3::config::{Control, WindowRule};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
@@ -22,7 +22,7 @@ use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, tim
 use weir_endpoint::flow::{Pace, Transport};
 
 /// How the bytes in flight follow the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
     /// Any number.
@@ -38,24 +38,34 @@ pub enum WindowKind {
 #[serde(default, deny_unknown_fields)]
 pub struct HpccSpec {
     /// Load aimed at.
+    #[schemars(extend("default" = usual_hpcc(LINE).target))]
     pub target: Option<f64>,
     /// Added in every step; a 2500th of the line unless given.
+    #[schemars(extend("x-default" = at_100g(|line| usual_hpcc(line).ai_bps)))]
     pub additive: Option<Rate>,
     /// Lowest rate; a hundredth of the line unless given.
+    #[schemars(extend("x-default" = at_100g(|line| usual_hpcc(line).min_rate_bps)))]
     pub min_rate: Option<Rate>,
     /// Additive steps in a row before one by a factor.
+    #[schemars(extend("default" = usual_hpcc(LINE).mi_thresh))]
     pub mi_thresh: Option<u32>,
     /// The rate follows every acknowledgement, not one per window (INT).
+    #[schemars(extend("default" = usual_hpcc(LINE).fast_react))]
     pub fast_react: Option<bool>,
     /// A rate per hop, of which the lowest counts (INT).
+    #[schemars(extend("default" = usual_hpcc(LINE).multi_rate))]
     pub multi_rate: Option<bool>,
     /// Between windows, hops without a queue are passed over (INT).
+    #[schemars(extend("default" = usual_hpcc(LINE).sample_feedback))]
     pub sample_feedback: Option<bool>,
     /// Multiplier of the units of INT records; a 25th of the line's Gbit/s unless given.
+    #[schemars(extend("x-default" = format!("{} at 100G", usual_hpcc(LINE).int_multi)))]
     pub int_multi: Option<u32>,
     /// Base of the load codes (PINT).
+    #[schemars(extend("default" = pint::Params::default().log_base))]
     pub log_base: Option<f64>,
     /// Share of the acknowledgements that are heeded (PINT).
+    #[schemars(extend("default" = pint::Params::default().probability))]
     pub probability: Option<f64>,
 }
 
@@ -64,20 +74,28 @@ pub struct HpccSpec {
 #[serde(default, deny_unknown_fields)]
 pub struct TimelySpec {
     /// Weight of the newest difference.
+    #[schemars(extend("default" = usual_timely(LINE).alpha))]
     pub alpha: Option<f64>,
     /// Factor of a decrease.
+    #[schemars(extend("default" = usual_timely(LINE).beta))]
     pub beta: Option<f64>,
     /// Below this round trip the rate rises.
+    #[schemars(extend("default" = Duration::of(usual_timely(LINE).t_low)))]
     pub t_low: Option<Duration>,
-    /// Above this round trip it falls.
+    /// Above this round trip the rate falls.
+    #[schemars(extend("default" = Duration::of(usual_timely(LINE).t_high)))]
     pub t_high: Option<Duration>,
     /// Unit of the gradient.
+    #[schemars(extend("default" = Duration::of(usual_timely(LINE).min_rtt)))]
     pub min_rtt: Option<Duration>,
     /// Added in the first five increases; a 1000th of the line unless given.
+    #[schemars(extend("x-default" = at_100g(|line| usual_timely(line).ai_bps)))]
     pub additive: Option<Rate>,
-    /// Added in those after them; a 200th of the line unless given.
+    /// Added in increases after the first five; a 200th of the line unless given.
+    #[schemars(extend("x-default" = at_100g(|line| usual_timely(line).hai_bps)))]
     pub hyper: Option<Rate>,
     /// Lowest rate; a hundredth of the line unless given.
+    #[schemars(extend("x-default" = at_100g(|line| usual_timely(line).min_rate_bps)))]
     pub min_rate: Option<Rate>,
 }
 
@@ -86,10 +104,13 @@ pub struct TimelySpec {
 #[serde(default, deny_unknown_fields)]
 pub struct DctcpSpec {
     /// Gain of alpha.
+    #[schemars(extend("default" = usual_dctcp(LINE).g))]
     pub gain: Option<f64>,
     /// Added once per window.
+    #[schemars(extend("default" = Rate::of(usual_dctcp(LINE).ai_bps)))]
     pub additive: Option<Rate>,
     /// Lowest rate; a hundredth of the line unless given.
+    #[schemars(extend("x-default" = at_100g(|line| usual_dctcp(line).min_rate_bps)))]
     pub min_rate: Option<Rate>,
 }
 
@@ -98,28 +119,38 @@ pub struct DctcpSpec {
 #[serde(default, deny_unknown_fields)]
 pub struct SwiftSpec {
     /// Target delay without hops and with a large window.
+    #[schemars(extend("default" = Duration::of(usual_swift().base_target)))]
     pub base_target: Option<Duration>,
     /// Added to the target per switch.
+    #[schemars(extend("default" = Duration::of(usual_swift().hop_scale)))]
     pub hop_scale: Option<Duration>,
     /// Most that a small window adds.
+    #[schemars(extend("default" = Duration::of(usual_swift().flow_range)))]
     pub flow_range: Option<Duration>,
-    /// Window below which all of it is added.
+    /// Window below which all of `flow_range` is added.
+    #[schemars(extend("default" = usual_swift().flow_min))]
     pub flow_min: Option<f64>,
-    /// Window from which on nothing is.
+    /// Window from which on nothing of `flow_range` is added.
+    #[schemars(extend("default" = usual_swift().flow_max))]
     pub flow_max: Option<f64>,
     /// Packets added per round trip.
+    #[schemars(extend("default" = usual_swift().ai))]
     pub additive: Option<f64>,
     /// Share of the excess delay that a decrease takes.
+    #[schemars(extend("default" = usual_swift().beta))]
     pub beta: Option<f64>,
     /// Largest share a decrease takes.
+    #[schemars(extend("default" = usual_swift().max_mdf))]
     pub max_mdf: Option<f64>,
     /// Smallest window.
+    #[schemars(extend("default" = usual_swift().min_cwnd))]
     pub min_window: Option<f64>,
-    /// Largest window.
+    /// Largest window; twice the bandwidth-delay product of the path unless given.
     pub max_window: Option<f64>,
     /// First window; the largest unless given.
     pub initial_window: Option<f64>,
     /// Timeouts in a row after which the window is the smallest.
+    #[schemars(extend("default" = usual_swift().retx_reset))]
     pub retx_reset: Option<u32>,
 }
 
@@ -266,6 +297,26 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         faults.add(wrong("host.window", &"none", must));
     }
     faults.refuse()
+}
+
+/// Constants of HPCC where a file says none, on a line of so many bit/s.
+fn usual_hpcc(line: u64) -> hpcc::Params {
+    hpcc_params(&HpccSpec::default(), line, 0, 0)
+}
+
+/// The same of TIMELY.
+fn usual_timely(line: u64) -> timely::Params {
+    timely_params(&TimelySpec::default(), line)
+}
+
+/// The same of DCTCP.
+fn usual_dctcp(line: u64) -> dctcp::Params {
+    dctcp_params(&DctcpSpec::default(), line, 1)
+}
+
+/// The same of Swift, but for what the path says.
+fn usual_swift() -> swift::Params {
+    swift_params(&SwiftSpec::default(), 1, 1, 0, 0.0)
 }
 
 fn hpcc_params(h: &HpccSpec, line: u64, base_rtt: u64, bdp: u64) -> hpcc::Params {

@@ -32,6 +32,7 @@ impl Checker {
             "title",
             "description",
             "default",
+            "x-default",
             "type",
             "enum",
             "const",

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 /// Two leaves, marks, pauses, DCQCN.
-const BASE: &str = r#"
+pub(super) const BASE: &str = r#"
 name = "keys"
 until = "1ms"
 [topology]
@@ -38,7 +38,7 @@ cc = "dcqcn"
 "#;
 
 /// What else the base says for one key to mean something: paths and values, as TOML.
-type More<'a> = &'a [(&'a str, &'a str)];
+pub(super) type More<'a> = &'a [(&'a str, &'a str)];
 
 const PLAIN: More<'_> = &[];
 /// Nobody slows down, so groups fill and pauses are sent.
@@ -239,7 +239,7 @@ const HPCC_FILE: More<'_> = &[
 ];
 
 /// A key, another value of it, and what the base says besides.
-const CASES: &[(&str, &str, More<'_>)] = &[
+pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("name", "\"other\"", PLAIN),
     ("profile", "\"ns3-hpcc\"", NS3),
     ("level", "\"flow\"", PLAIN),
@@ -541,7 +541,7 @@ const CASES: &[(&str, &str, More<'_>)] = &[
     ("order.0.show", "true", &[("order", "[{ at = \"30us\", trace = \"start\" }]")]),
 ];
 
-fn value(text: &str) -> Value {
+pub(super) fn value(text: &str) -> Value {
     let table: Table = format!("x = {text}").parse().unwrap_or_else(|e| panic!("{text}: {e}"));
     table["x"].clone()
 }
@@ -585,6 +585,11 @@ fn said(key: &str, text: &str) -> serde_json::Value {
     without_identity(&report)
 }
 
+/// The same of the base with these changes.
+pub(super) fn said_with(key: &str, changes: impl IntoIterator<Item = (String, Value)>) -> serde_json::Value {
+    said(key, &spec(changes))
+}
+
 /// Everything a report says but whose it is.
 pub(super) fn without_identity(report: &super::Report) -> serde_json::Value {
     let mut said = serde_json::to_value(report).unwrap();
@@ -595,7 +600,7 @@ pub(super) fn without_identity(report: &super::Report) -> serde_json::Value {
 }
 
 /// Where a key of the list stands: the kind of a topology is no step of the way.
-fn place(key: &str) -> String {
+pub(super) fn place(key: &str) -> String {
     match key.split('.').collect::<Vec<_>>()[..] {
         ["topology", _, ref rest @ ..] if !rest.is_empty() => format!("topology.{}", rest.join(".")),
         _ => key.into(),

@@ -225,6 +225,8 @@ mod job_tests;
 #[cfg(test)]
 mod json_schema_tests;
 #[cfg(test)]
+mod key_reference;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod latency_tests;

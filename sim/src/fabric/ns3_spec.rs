@@ -33,25 +33,34 @@ pub struct Ns3Spec {
     pub global_t: bool,
     /// `RATE_BOUND`: frames are spaced by the rate of their flow, not by that of the line.
     pub rate_bound: bool,
-    /// The priority whose pause holds back the ACKs a host sends (0 to 7); `ACK_HIGH_PRIO` of the presets unless given.
+    /// `ACK_HIGH_PRIO`: the priority whose pause holds back the ACKs a host sends (0 to 7); 0, of HPCC, PINT and DCTCP 3, unless given.
     pub ack_gate: Option<u8>,
     /// `EWMA_GAIN`: gain of DCQCN's alpha, above 0, at most 1.
+    #[schemars(extend("default" = Params::default().g))]
     pub ewma_gain: Option<f64>,
     /// `ALPHA_RESUME_INTERVAL` of DCQCN.
+    #[schemars(extend("default" = Duration::of(Params::default().alpha_period.get())))]
     pub alpha_resume_interval: Option<Duration>,
     /// `RATE_DECREASE_INTERVAL` of DCQCN.
+    #[schemars(extend("default" = Duration::of(Params::default().decrease_period.get())))]
     pub rate_decrease_interval: Option<Duration>,
     /// `RP_TIMER` of DCQCN: between two increases.
+    #[schemars(extend("default" = Duration::of(Params::default().increase_period.get())))]
     pub rp_timer: Option<Duration>,
     /// `FAST_RECOVERY_TIMES` of DCQCN: increases in which the target stays as it is.
+    #[schemars(extend("default" = Params::default().fast_recovery_steps))]
     pub fast_recovery_times: Option<u32>,
     /// `RATE_AI` of DCQCN.
+    #[schemars(extend("default" = Rate::of(Params::default().ai_bps)))]
     pub rate_ai: Option<Rate>,
     /// `RATE_HAI` of DCQCN.
+    #[schemars(extend("default" = Rate::of(Params::default().hai_bps)))]
     pub rate_hai: Option<Rate>,
     /// `MIN_RATE` of DCQCN.
+    #[schemars(extend("default" = Rate::of(Params::default().min_rate_bps)))]
     pub min_rate: Option<Rate>,
     /// `CLAMP_TARGET_RATE` of DCQCN: every cut pulls the target down to the rate.
+    #[schemars(extend("default" = Params::default().clamp_target))]
     pub clamp_target_rate: Option<bool>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::FabricError;
 use super::congestion::check_real;
-use super::units::Duration;
+use super::units::{Duration, LINE};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_dataplane::types::Nanos;
@@ -16,22 +16,31 @@ pub struct NsccSpec {
     /// Queueing delay aimed at; `base_rtt` unless given.
     pub target_delay: Option<Duration>,
     /// Added per window without marks, with a delay above the target.
+    #[schemars(extend("default" = usual().fair))]
     pub fair: Option<f64>,
     /// Added per window without marks and delay, for a target of 12 us.
+    #[schemars(extend("default" = usual().proportional))]
     pub proportional: Option<f64>,
     /// Share of the acknowledged bytes that is added on an empty path.
+    #[schemars(extend("default" = usual().fast))]
     pub fast: Option<f64>,
     /// Added once per round trip.
+    #[schemars(extend("default" = usual().eta))]
     pub eta: Option<f64>,
     /// Share of the excess delay that a decrease takes.
+    #[schemars(extend("default" = usual().gamma))]
     pub gamma: Option<f64>,
     /// Weight of the newest delay in the mean.
+    #[schemars(extend("default" = usual().delay_gain))]
     pub delay_gain: Option<f64>,
     /// Largest window, and the first, in bandwidth-delay products.
+    #[schemars(extend("default" = usual().max_window))]
     pub max_window: Option<f64>,
     /// The window becomes what arrives when that is far too little.
+    #[schemars(extend("default" = usual().quick_adapt_gate.is_some()))]
     pub quick_adapt: Option<bool>,
-    /// Far too little: less than the largest window by two to the power of this.
+    /// Far too little, of `quick_adapt`, is less than the largest window by two to the power of this.
+    #[schemars(extend("default" = usual().quick_adapt_gate))]
     pub quick_adapt_gate: Option<u32>,
 }
 
@@ -42,6 +51,11 @@ pub(super) struct Link {
     pub base_rtt: Nanos,
     pub payload: u64,
     pub packet: u64,
+}
+
+/// Constants where a file says none, but for what the path says.
+fn usual() -> Params {
+    NsccSpec::default().params(&Link { line_bps: LINE, base_rtt: 1, payload: 1, packet: 1 })
 }
 
 impl NsccSpec {

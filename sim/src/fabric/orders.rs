@@ -35,11 +35,11 @@ pub struct OrderSpec {
     pub host: Option<String>,
     /// Its queue pair; all unless given.
     pub qpn: Option<u32>,
-    /// Keys of `[host.dcqcn]` with other values, and registers (`"0x600008"`) with numbers.
+    /// Keys of `[host.dcqcn]` with other values, and registers (`"0x600008"`) with numbers; none unless given.
     #[serde(default)]
     #[schemars(schema_with = "super::json_schema::order_set")]
     pub set: Option<Table>,
-    /// A record of what moves rates begins, empty, or ends.
+    /// A record of what moves rates begins, empty, or ends; neither unless given.
     pub trace: Option<TraceSwitch>,
     /// Registers go into the report, after what else it does.
     #[serde(default)]

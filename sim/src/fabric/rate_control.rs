@@ -2,17 +2,32 @@
 
 use super::FabricError;
 use super::spec::{DcqcnSpec, HostSpec, Scheme};
+use super::units::LINE;
+use std::fmt::Display;
 use weir_endpoint::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
 use weir_endpoint::dcqcn::scheme::{self, Outstanding};
 use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::flow::Pace;
 
 /// How often firmware looks unless told, ns.
-const FIRMWARE_PERIOD: u64 = 10_000;
+pub(super) const FIRMWARE_PERIOD: u64 = 10_000;
 /// Bytes of a work request unless told.
-const MESSAGE: u64 = 64 << 10;
+pub(super) const MESSAGE: u64 = 64 << 10;
 /// Work requests of an adapter, before and after a CNP, and for how long, ns.
-const OUTSTANDING: (u32, u32, u64) = (16, 8, 300_000);
+pub(super) const OUTSTANDING: (u32, u32, u64) = (16, 8, 300_000);
+
+/// A parameter where a file says none, of both sets, in words.
+pub(super) fn usual<T: PartialEq + Display>(of: impl Fn(&Params) -> T) -> String {
+    let set = |set: fn(u64) -> Params| {
+        let at = |line| of(&set(line));
+        let (usual, follows) = (at(LINE), at(LINE) != at(2 * LINE));
+        format!("{usual}{}", if follows { " at 100G" } else { "" })
+    };
+    match (set(Params::paper), set(Params::connectx)) {
+        (paper, connectx) if paper == connectx => paper,
+        (paper, connectx) => format!("{paper}; with `connectx` {connectx}"),
+    }
+}
 
 fn params(d: &DcqcnSpec, line: u64) -> Params {
     let base = if d.connectx { Params::connectx(line) } else { Params::paper(line) };

@@ -343,7 +343,7 @@ fn as_listed(spec: &FabricSpec, custom: &CustomSpec) -> Result<Plan, FabricError
             at.ok_or_else(|| FabricError::DanglingLink { a, b, missing: name.clone() })
         };
         let ends = faults.keep(both(find(&link.a), find(&link.b)));
-        let weight = link.weight.unwrap_or(1);
+        let weight = link.weight;
         faults.keep(range(&format!("links.{at}.weight"), weight as usize, 1, 64, ""));
         let Some((x, y)) = ends else { continue };
         let base = &spec.link;

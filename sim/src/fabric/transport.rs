@@ -3,7 +3,7 @@
 use super::FabricError;
 use super::spec::{FabricSpec, Pattern, Protocol};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use weir_endpoint::flow::{SelectiveRepeat, Transport};
 
 /// Packets from the oldest one not acknowledged on, unless told.
@@ -12,7 +12,7 @@ const WINDOW: u32 = 4096;
 const MOST_WINDOW: u32 = 1 << 20;
 
 /// How reliable flows of RoCEv2 hosts repair losses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TransportKind {
     /// A receiver takes packets in order; from a missing one on all are sent again.
@@ -27,6 +27,7 @@ pub enum TransportKind {
 #[serde(default, deny_unknown_fields)]
 pub struct SelectiveSpec {
     /// From the oldest one not acknowledged on that are sent, and that a receiver has room for.
+    #[schemars(extend("default" = WINDOW))]
     pub window: Option<u32>,
     /// A packet is lost when one sent so many packets after it has arrived; a sixteenth of the window unless given.
     pub reorder_threshold: Option<u32>,

@@ -2,6 +2,8 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// A kind of quantity: names of its units, in base units, and what to say about a wrong one.
 pub trait Unit {
@@ -15,6 +17,14 @@ pub trait Unit {
 
 /// Most base units of a quantity: sums of several times and their picoseconds stay within 64 bits.
 const MOST: u64 = 1_000_000_000_000_000;
+
+/// A rate of lines for which defaults that follow it are told.
+pub(super) const LINE: u64 = 100_000_000_000;
+
+/// What a rate that follows the line's, which is given to `of`, is at 100 Gb/s.
+pub(super) fn at_100g(of: impl Fn(u64) -> u64) -> String {
+    format!("{} at 100G", Rate::of(of(LINE)))
+}
 
 /// A number of base units.
 pub struct Quantity<U: Unit>(pub u64, std::marker::PhantomData<U>);
@@ -65,15 +75,36 @@ impl<U: Unit> Clone for Quantity<U> {
 
 impl<U: Unit> Copy for Quantity<U> {}
 
+impl<U: Unit> PartialEq for Quantity<U> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
 impl<U: Unit> Default for Quantity<U> {
     fn default() -> Self {
         Self::of(0)
     }
 }
 
-impl<U: Unit> std::fmt::Debug for Quantity<U> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<U: Unit> fmt::Debug for Quantity<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+/// As a file says it: in the largest unit of which it is a whole number.
+impl<U: Unit> fmt::Display for Quantity<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |(_, size): &&(&str, f64)| self.0 > 0 && self.0.is_multiple_of(*size as u64);
+        let (name, size) = U::UNITS.iter().rfind(whole).unwrap_or(&("", 1.0));
+        write!(f, "{}{name}", self.0 / *size as u64)
+    }
+}
+
+impl<U: Unit> Serialize for Quantity<U> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

@@ -14,7 +14,7 @@ use super::faults::{Faults, both};
 use super::graph::{Collective, Graph, Message, Op, OpId, Part, Work};
 use super::rclink;
 use super::routes::{self, Routes};
-use super::spec::{Congestion, FabricSpec, FrameType, KEYS_OF_ALL, Pattern, Protocol, Workload};
+use super::spec::{ACK_EVERY, Congestion, FabricSpec, FrameType, KEYS_OF_ALL, Pattern, Protocol, Workload};
 use super::topology::Plan;
 use super::{FabricError, congestion, hosts, multicast, rate_control, transport};
 use collectives::Kind;
@@ -26,8 +26,6 @@ use weir_endpoint::flow::{Flow, Pace};
 const CHUNK_PACKETS: u64 = 32;
 /// Payload of a flow without end: more than any run can carry.
 const ENDLESS: u64 = u64::MAX >> 8;
-/// Packets per ACK unless told.
-const ACK_EVERY: u16 = 16;
 /// Longest message that has an end, bytes: that of a size of the fabric file.
 pub(super) const MAX_BYTES: u64 = 1_000_000_000_000_000;
 /// Most flows of a run.

@@ -3,14 +3,19 @@
 use super::Congestion;
 use crate::fabric::congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 use crate::fabric::nscc::NsccSpec;
+use crate::fabric::rate_control;
 use crate::fabric::transport::{SelectiveSpec, TransportKind};
 use crate::fabric::units::{Duration, Rate, Size};
 use schemars::JsonSchema;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use weir_endpoint::rclink::class::ClassMap;
+
+/// Packets per ACK unless told.
+pub(in crate::fabric) const ACK_EVERY: u16 = 16;
 
 /// What hosts speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// RoCEv2.
@@ -21,7 +26,7 @@ pub enum Protocol {
 }
 
 /// Formats of RC Link frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkFormat {
     /// Ethernet, IPv4, UDP.
@@ -37,7 +42,7 @@ pub enum LinkFormat {
 }
 
 /// What holds senders back (CBFC_EN).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowControlKind {
     /// Pauses, from the switch and from receive memories.
@@ -52,16 +57,28 @@ pub enum FlowControlKind {
 #[serde(default, deny_unknown_fields)]
 pub struct LinkPriorities {
     /// Raw Ethernet (TYPE3).
+    #[schemars(extend("x-default" = usual_class(|c| c.raw)))]
     pub raw: Option<u8>,
     /// Multicast (TYPE2).
+    #[schemars(extend("x-default" = usual_class(|c| c.multicast)))]
     pub multicast: Option<u8>,
     /// Responses.
+    #[schemars(extend("x-default" = usual_class(|c| c.response)))]
     pub response: Option<u8>,
     /// Requests of banks 0 to 3.
+    #[schemars(extend("x-default" = usual_class(|c| c.request)))]
     #[serde(deserialize_with = "banks")]
     pub request: Option<[u8; 4]>,
     /// Acknowledgements and credits.
+    #[schemars(extend("x-default" = usual_class(|c| c.ack)))]
     pub ack: Option<u8>,
+}
+
+/// Priority of a class, or its virtual channel, in words.
+fn usual_class<T: std::fmt::Debug>(of: impl Fn(&ClassMap) -> T) -> String {
+    let [pauses, credits] =
+        [ClassMap::priorities(), ClassMap::channels()].map(|classes| format!("{:?}", of(&classes)));
+    if pauses == credits { pauses } else { format!("{pauses}; with credits {credits}") }
 }
 
 /// One priority for each bank. The reader of TOML would pass over further ones.
@@ -72,7 +89,7 @@ fn banks<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 4]>, D::Error
 }
 
 /// Windows of RC Link's rate control.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum CcWindow {
     /// 4.096 us.
     #[default]
@@ -104,9 +121,9 @@ pub struct LinkHostSpec {
     pub window: u16,
     /// Bytes are counted per such window.
     pub cc_window: CcWindow,
-    /// `cc = "backoff"`: a flow halves its rate at most once per such time,
+    /// A flow with `cc = "backoff"` halves its rate at most once per such time.
     pub cut_period: Duration,
-    /// and raises it by a hundredth after each such time.
+    /// A flow with `cc = "backoff"` raises its rate by a hundredth after each such time.
     pub raise_period: Duration,
     /// Pauses or credits.
     pub flow_control: FlowControlKind,
@@ -114,9 +131,9 @@ pub struct LinkHostSpec {
     pub credit_bytes: u16,
     /// Credits of each channel and peer: the memory of the receiver.
     pub credits: u32,
-    /// Freed credits are reported once they are worth so many longest frames, 1 to 7,
+    /// Freed credits are reported once they are worth so many longest frames, 1 to 7.
     pub credit_report: u8,
-    /// and at least this often, which mends losses.
+    /// Freed credits are reported at least this often, which mends losses.
     pub credit_interval: Duration,
     /// Messages are read this fast at most, in frames with gaps; as they come unless given.
     pub read_rate: Option<Rate>,
@@ -166,7 +183,8 @@ pub struct HostSpec {
     pub rx_delay: Duration,
     /// Payload bytes of a full packet.
     pub payload: u16,
-    /// Packets per ACK; 16, or 1 where congestion control follows every one of them, unless given.
+    /// Packets per ACK. Where congestion control follows every one of them it is 1 unless given.
+    #[schemars(extend("default" = ACK_EVERY))]
     pub ack_every: Option<u16>,
     /// Retransmission timeout.
     pub timeout: Duration,
@@ -180,6 +198,7 @@ pub struct HostSpec {
     /// own.
     pub cnp_priority: u8,
     /// Congestion control of all workloads that do not say another in `cc`.
+    #[schemars(extend("default" = Congestion::default()))]
     pub congestion_control: Option<Congestion>,
     /// Rate control of flows with `cc = "dcqcn"`.
     pub dcqcn: DcqcnSpec,
@@ -193,7 +212,7 @@ pub struct HostSpec {
     pub swift: SwiftSpec,
     /// NSCC.
     pub nscc: NsccSpec,
-    /// How the bytes in flight of HPCC, TIMELY and DCTCP follow the rate; variable unless given, of TIMELY none.
+    /// How the bytes in flight of HPCC, TIMELY and DCTCP follow the rate; `variable`, of TIMELY `none`, unless given.
     pub window: Option<WindowKind>,
     /// Bytes in flight at line rate; the largest bandwidth-delay product of the flows unless given.
     pub window_bytes: Option<Size>,
@@ -232,7 +251,7 @@ impl Default for HostSpec {
 }
 
 /// Who of an adapter decides how fast a flow sends (CC-018 to CC-020).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
     /// Scheme 1: hardware computes the rate and keeps it.
@@ -250,43 +269,61 @@ pub struct DcqcnSpec {
     /// ConnectX defaults instead of the paper's.
     pub connectx: bool,
     /// Gain of alpha, 1024ths.
+    #[schemars(extend("x-default" = rate_control::usual(|p| p.gain)))]
     pub gain: Option<u32>,
     /// Alpha at the first CNP, 1024ths.
+    #[schemars(extend("x-default" = rate_control::usual(|p| p.initial_alpha)))]
     pub initial_alpha: Option<u32>,
     /// Additive increase.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Rate::of(p.additive))))]
     pub additive: Option<Rate>,
     /// Hyper increase.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Rate::of(p.hyper))))]
     pub hyper: Option<Rate>,
     /// Increase timer.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Duration::of(p.increase_period))))]
     pub increase_period: Option<Duration>,
     /// Alpha decays after each such time without a CNP.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Duration::of(p.alpha_period))))]
     pub alpha_period: Option<Duration>,
     /// One cut per such time.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Duration::of(p.cut_period))))]
     pub cut_period: Option<Duration>,
     /// Bytes between two increases.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Size::of(p.byte_threshold))))]
     pub byte_threshold: Option<Size>,
     /// A cut takes alpha / 2^shift.
+    #[schemars(extend("x-default" = rate_control::usual(|p| p.rate_shift)))]
     pub rate_shift: Option<u32>,
     /// Increases before the next stage.
+    #[schemars(extend("x-default" = rate_control::usual(|p| p.stages)))]
     pub stages: Option<u32>,
     /// A cut leaves at least this percentage of the rate.
+    #[schemars(extend("x-default" = rate_control::usual(|p| p.min_left_percent)))]
     pub min_left_percent: Option<u32>,
-    /// Rate set by the first CNP instead of a cut.
+    /// Rate set by the first CNP instead of a cut; there is a cut unless given.
     pub first_cnp_rate: Option<Rate>,
     /// Lowest rate.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Rate::of(p.min_rate))))]
     pub min_rate: Option<Rate>,
     /// Rate at the start.
+    #[schemars(extend("x-default" = rate_control::usual(|p| Rate::of(p.initial_rate))))]
     pub initial_rate: Option<Rate>,
-    /// As an adapter does under this scheme; absent: the algorithm alone, nothing limits what is in flight.
+    /// As an adapter does under this scheme; the algorithm alone, and no limit to what is in flight, unless given.
     pub scheme: Option<Scheme>,
     /// Firmware looks this often (schemes 2 and 3).
+    #[schemars(extend("default" = Duration::of(rate_control::FIRMWARE_PERIOD)))]
     pub firmware_period: Option<Duration>,
     /// Bytes of a work request, of which a flow is made: what is counted as in flight.
+    #[schemars(extend("default" = Size::of(rate_control::MESSAGE)))]
     pub message: Option<Size>,
     /// Work requests in flight (schemes 1 and 2).
+    #[schemars(extend("default" = rate_control::OUTSTANDING.0))]
     pub outstanding: Option<u32>,
-    /// The same for a while after a CNP.
+    /// Work requests in flight for `restore_after` after a CNP (schemes 1 and 2).
+    #[schemars(extend("default" = rate_control::OUTSTANDING.1))]
     pub outstanding_after_cnp: Option<u32>,
-    /// That while.
+    /// For so long after a CNP `outstanding_after_cnp` holds.
+    #[schemars(extend("default" = Duration::of(rate_control::OUTSTANDING.2)))]
     pub restore_after: Option<Duration>,
 }

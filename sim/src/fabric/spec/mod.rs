@@ -6,6 +6,7 @@ mod reading;
 mod switch;
 mod workload;
 
+pub(in crate::fabric) use host::ACK_EVERY;
 pub use host::{
     CcWindow, DcqcnSpec, FlowControlKind, HostSpec, LinkFormat, LinkHostSpec, LinkPriorities, Protocol,
     Scheme,
@@ -30,7 +31,7 @@ use super::source::Source;
 use super::units::Duration;
 use crate::digest::Digest;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// A whole experiment.
@@ -53,7 +54,7 @@ pub struct FabricSpec {
     /// Mean queue depths count from here.
     #[serde(default)]
     pub measure_from: Duration,
-    /// Delivered bytes and queue depths are recorded this often; absent: not at all.
+    /// Delivered bytes and queue depths are recorded this often; not at all unless given.
     pub sample: Option<Duration>,
     /// The time of every frame is split into its parts, end to end and per leg.
     #[serde(default)]
@@ -100,7 +101,7 @@ pub struct FabricSpec {
 }
 
 /// Whose switches and hosts play.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Profile {
     /// weir's: the switch that runs on DPDK, hosts with RoCE headers, Ethernet's preamble, FCS and gap.
     #[default]

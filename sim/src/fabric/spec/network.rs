@@ -3,7 +3,7 @@
 use super::one;
 use crate::fabric::units::{Duration, Rate};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Who is connected with whom. Hosts are `h0`, `h1`, ... and switches `s0`, ... except in `custom`.
@@ -82,7 +82,7 @@ pub struct LeafSpineSpec {
     /// Links between a leaf and a spine.
     #[serde(default = "one::<usize>")]
     pub links_per_spine: usize,
-    /// Rate of the hosts of a leaf in that of its trunks, from which it follows; `[trunk] rate` unless given.
+    /// Rate of the hosts of a leaf in that of its trunks, from which it follows; that of `[trunk] rate` unless given.
     pub oversubscription: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ pub struct RailSpec {
     pub servers_per_unit: Option<usize>,
     /// Spines.
     pub spines: usize,
-    /// As of `leaf_spine`.
+    /// As of `leaf_spine`; that of `[trunk] rate` unless given.
     pub oversubscription: Option<f64>,
 }
 
@@ -161,12 +161,13 @@ pub struct CustomLink {
     pub rate: Option<Rate>,
     /// One-way delay; that of `[link]` unless given.
     pub delay: Option<Duration>,
-    /// Its share among equal paths, 1 to 64; 1 unless given.
-    pub weight: Option<u32>,
+    /// Its share among equal paths, 1 to 64.
+    #[serde(default = "one::<u32>")]
+    pub weight: u32,
 }
 
 /// Which of its equal paths a switch sends a frame by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutingMode {
     /// One for all frames of a flow, by a hash of the 5-tuple.
@@ -210,7 +211,7 @@ pub struct FailureSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinkSpec {
-    /// bit/s, both ways.
+    /// Rate, both ways.
     pub rate: Rate,
     /// One-way delay of the cable.
     pub delay: Duration,

@@ -2,10 +2,10 @@
 
 use crate::fabric::units::{Duration, Size};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// When a switch begins to send a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
     /// When its last bit is in.
@@ -16,7 +16,7 @@ pub enum Forwarding {
 }
 
 /// What joins the inputs of a switch to its outputs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreKind {
     /// One memory, from which every output takes as fast as its line.
@@ -31,7 +31,7 @@ pub enum CoreKind {
 }
 
 /// How frames pass a crossbar.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CrossbarMode {
     /// A match lasts as long as its frame.

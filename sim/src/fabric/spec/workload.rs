@@ -1,9 +1,10 @@
 //! Traffic.
 
+use super::one;
 use crate::fabric::sizes::SizeDistribution;
 use crate::fabric::units::{Duration, Rate, Size};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// In-network aggregation: engines behind internal ports of switches, of workloads `inc_all_reduce`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -25,8 +26,11 @@ impl Default for IncSpec {
     }
 }
 
+/// Default of a key that the kinds which have it cannot do without.
+const REQUIRED: &str = "required";
+
 /// Types of RC Link frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FrameType {
     /// Frames of a queue pair.
@@ -54,7 +58,7 @@ impl FrameType {
 pub struct Workload {
     /// What is sent.
     pub kind: Pattern,
-    /// Payload bytes: of each flow; all-reduce: of the whole vector. Absent where allowed: endless.
+    /// Payload bytes: of each flow; all-reduce: of the whole vector; without an end, where that can be, unless given.
     pub bytes: Option<Size>,
     /// First flow not before this.
     #[serde(default)]
@@ -63,8 +67,9 @@ pub struct Workload {
     #[serde(default)]
     pub stagger: Duration,
     /// Sending host (flow).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub from: Option<String>,
-    /// Receiving host (flow, incast; poisson, where it is any unless given).
+    /// Receiving host (flow, incast, poisson); of poisson any unless given.
     pub to: Option<String>,
     /// Sending hosts (incast); all but the receiver unless given.
     pub senders: Option<usize>,
@@ -72,44 +77,58 @@ pub struct Workload {
     pub shift: Option<usize>,
     /// Offered load of each host's link in bytes of payload, above 0 and at most 1: what is on the wire is more, by headers, preamble
     /// and gaps (poisson).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub load: Option<f64>,
-    /// Flow sizes (poisson, unless all have `bytes`).
+    /// Flow sizes (poisson); all have `bytes` unless given.
     pub sizes: Option<SizeDistribution>,
     /// Flows arrive for this long (poisson).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub duration: Option<Duration>,
     /// What is sent (htsim_matrix, hpcc_flows, operations, chakra); beside this file unless the path is absolute.
+    #[schemars(extend("x-default" = REQUIRED))]
     pub file: Option<String>,
-    /// Time of that file that is `start` here.
+    /// Time of `file` that is `start` here.
     #[serde(default)]
     pub origin: Duration,
-    /// Hosts of the ranks, in their order.
+    /// Hosts of the ranks, in their order; as `placement` says unless given.
     pub hosts: Option<Vec<String>>,
-    /// How many ranks there are; one for each host unless given.
+    /// Number of ranks; one for each host unless given.
     pub ranks: Option<usize>,
-    /// Which hosts they are on.
+    /// Which hosts the ranks are on.
+    #[schemars(extend("default" = Placement::default()))]
     pub placement: Option<Placement>,
     /// Ranks of a group (hierarchical_all_reduce, rail_all_reduce); those of a server in a `rail` topology unless given.
     pub group: Option<usize>,
     /// Bytes from each rank, a row, to each (all_to_allv).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub matrix: Option<Vec<Vec<Size>>>,
     /// Micro-batches of a step (pipeline).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub microbatches: Option<usize>,
     /// Time of a micro-batch at a stage (pipeline).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub forward: Option<Duration>,
-    /// The same on the way back (pipeline).
+    /// Time of a micro-batch at a stage on the way back (pipeline).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub backward: Option<Duration>,
     /// Ranks that store (storage).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub servers: Option<usize>,
     /// Reads and writes of each client (storage).
+    #[schemars(extend("x-default" = REQUIRED))]
     pub ios: Option<usize>,
-    /// Those of them that are under way at once (storage); 1 unless given.
-    pub depth: Option<usize>,
-    /// Share of reads (storage); 1 unless given.
-    pub reads: Option<f64>,
-    /// Servers that what is written goes to, one after the other (storage); 1 unless given.
-    pub replicas: Option<usize>,
-    /// Time of a server for each, one after the other (storage); none unless given.
-    pub service: Option<Duration>,
+    /// Reads and writes of a client that are under way at once (storage).
+    #[serde(default = "one::<usize>")]
+    pub depth: usize,
+    /// Share of reads (storage).
+    #[serde(default = "one::<f64>")]
+    pub reads: f64,
+    /// Servers that what is written goes to, one after the other (storage).
+    #[serde(default = "one::<usize>")]
+    pub replicas: usize,
+    /// Time of a server for each read or write, one after the other (storage).
+    #[serde(default)]
+    pub service: Duration,
     /// Reliable, or datagrams nobody acknowledges.
     #[serde(default = "yes")]
     pub reliable: bool,
@@ -123,7 +142,7 @@ pub struct Workload {
     /// DSCP of the data.
     #[serde(default = "dscp_26")]
     pub dscp: u8,
-    /// Every packet is answered with a response of so many bytes, once the receiver reads it (RC Link).
+    /// Every packet is answered with a response of so many bytes, once the receiver reads it (RC Link); not at all unless given.
     pub response: Option<Size>,
     /// Type of its frames (RC Link).
     #[serde(default, rename = "type")]
@@ -206,7 +225,7 @@ pub(in crate::fabric) const KEYS_OF_ALL: [&str; 9] =
     ["kind", "start", "reliable", "cc", "rate", "priority", "dscp", "type", "members"];
 
 /// Which hosts the ranks of a job are on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
     /// The first ones.
@@ -219,7 +238,7 @@ pub enum Placement {
 }
 
 /// How a flow reacts to marks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Congestion {
     /// DCQCN.

@@ -18,7 +18,7 @@ impl Reader<'_> {
         let w = self.w;
         let counts = both(self.need("servers", w.servers), self.need("ios", w.ios));
         let (bytes, (servers, ios)) = both(self.need("bytes", w.bytes), counts)?;
-        let (bytes, depth) = (bytes.0, w.depth.unwrap_or(1));
+        let (bytes, depth) = (bytes.0, w.depth);
         if !(1..hosts.len()).contains(&servers) {
             let problem =
                 format!("{servers} `servers` of {} ranks; there must be one, and a client", hosts.len());
@@ -27,7 +27,7 @@ impl Reader<'_> {
         if !(1..=MAX_IOS).contains(&ios) || depth == 0 {
             return Err(self.wrong(format!("{ios} `ios`, `depth` {depth}; 1 to {MAX_IOS}, and 1 at least")));
         }
-        let (reads, replicas) = (w.reads.unwrap_or(1.0), w.replicas.unwrap_or(1));
+        let (reads, replicas) = (w.reads, w.replicas);
         if !(0.0..=1.0).contains(&reads) {
             return Err(self.wrong(format!("`reads` is {reads}; it is the share of reads, 0 to 1")));
         }
@@ -38,7 +38,7 @@ impl Reader<'_> {
         self.check_count([hosts.len() - servers, ios, replicas + 1])?;
         // In 2^-32: exact comparisons.
         let reads = (reads * 4_294_967_296.0) as u64;
-        let service = w.service.map_or(0, |time| time.0);
+        let service = w.service.0;
         let (clients, stores) = hosts.split_at(hosts.len() - servers);
         let starts = self.starts(hosts);
         let start = |host: usize| starts.get(&host).copied().unwrap_or_default();
