@@ -3,6 +3,7 @@
 use super::FabricError;
 use super::faults::Faults;
 use super::hosts::packet_bytes;
+use super::idle;
 use super::lots;
 use super::nscc;
 use super::routes::Routes;
@@ -155,6 +156,19 @@ pub struct SwiftSpec {
 }
 
 impl Congestion {
+    /// Those of RoCEv2 hosts.
+    pub(super) const OF_ROCE: [Self; 9] = [
+        Self::Dcqcn,
+        Self::Hpcc,
+        Self::HpccPint,
+        Self::Timely,
+        Self::Dctcp,
+        Self::Swift,
+        Self::Nscc,
+        Self::FixedWindow,
+        Self::None,
+    ];
+
     /// Its name in a file.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -201,46 +215,15 @@ fn wrong(key: &str, got: &impl ToString, must: impl Into<String>) -> FabricError
 pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     let mut faults = Faults::default();
     let used = |cc: &[Congestion]| spec.workloads.iter().any(|w| cc.contains(&w.cc()));
-    use Congestion::{Dctcp, FixedWindow, Hpcc, HpccPint, Nscc, Swift, Timely};
-    let idle: [(&str, &[Congestion], &str); 12] = [
-        ("host.hpcc", &[Hpcc, HpccPint], "hpcc or hpcc-pint"),
-        ("host.hpcc.log_base", &[HpccPint], "hpcc-pint"),
-        ("host.hpcc.probability", &[HpccPint], "hpcc-pint"),
-        ("host.hpcc.fast_react", &[Hpcc], "hpcc"),
-        ("host.hpcc.multi_rate", &[Hpcc], "hpcc"),
-        ("host.hpcc.sample_feedback", &[Hpcc], "hpcc"),
-        ("host.hpcc.int_multi", &[Hpcc], "hpcc"),
-        ("host.timely", &[Timely], "timely"),
-        ("host.dctcp", &[Dctcp], "dctcp"),
-        ("host.swift", &[Swift], "swift"),
-        ("host.nscc", &[Nscc], "nscc"),
-        ("host.window", &[Hpcc, HpccPint, Timely, Dctcp], "hpcc, hpcc-pint, timely or dctcp"),
-    ];
-    let mut told = Vec::new();
-    for (key, cc, names) in idle {
-        // Of a section that says nothing its keys say nothing either.
-        if spec.source.sets(key)
-            && !used(cc)
-            && !told.iter().any(|section: &String| key.starts_with(&**section))
-        {
-            told.push(format!("{key}."));
-            let must = format!("absent: no flow has congestion_control = {names}; take it out, or set that");
-            faults.add(wrong(key, &"set", must));
-        }
-    }
+    use Congestion::{FixedWindow, Hpcc};
+    // Of a section that says nothing its keys say nothing either.
+    let idle = idle::of_hosts(spec);
     let host = &spec.host;
-    if host.window_bytes.is_some() && !used(&[Hpcc, HpccPint, Timely, Dctcp, FixedWindow]) {
-        let must = "absent: no flow has a window of bytes; set congestion_control, e.g. \"fixed_window\"";
-        faults.add(wrong("host.window_bytes", &"set", must));
-    }
     if host.window == Some(WindowKind::None) && host.window_bytes.is_some() && !used(&[FixedWindow, Hpcc]) {
         faults.add(wrong("host.window_bytes", &"set", "absent with window = \"none\""));
     }
     if host.window_bytes.is_some_and(|bytes| bytes.0 == 0) {
         faults.add(wrong("host.window_bytes", &0, "at least 1"));
-    }
-    if host.base_rtt.is_some() && !used(&[Hpcc, HpccPint, Nscc]) {
-        faults.add(wrong("host.base_rtt", &"set", "absent: only hpcc, hpcc-pint and nscc measure by it"));
     }
     if host.base_rtt.is_some_and(|t| t.0 == 0) {
         faults.add(wrong("host.base_rtt", &0, "longer than 0"));
@@ -266,7 +249,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     for (key, value, low, high) in
         reals.map(|(key, value, low, high)| (format!("host.{key}"), value, low, high))
     {
-        if !told.iter().any(|section| key.starts_with(&**section)) {
+        if !idle.holds(&key) {
             faults.keep(check_real(&key, value, low, high));
         }
     }
@@ -275,6 +258,16 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     }
     if t.min_rtt.is_some_and(|rtt| rtt.0 == 0) {
         faults.add(wrong("host.timely.min_rtt", &0, "longer than 0"));
+    }
+    let timely = timely_params(t, LINE);
+    let [low, high] = [timely.t_low, timely.t_high].map(Duration::of);
+    if low.0 > high.0 {
+        let key = if t.t_low.is_some() { "t_low" } else { "t_high" };
+        let (got, must) = match key {
+            "t_low" => (low, format!("at most t_high, which is {high}")),
+            _ => (high, format!("at least t_low, which is {low}")),
+        };
+        faults.add(wrong(&format!("host.timely.{key}"), &got, must));
     }
     faults.keep(host.nscc.check());
     let swift = swift_params(s, 1, 1, 0, 0.0);
@@ -296,6 +289,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
             "fixed or variable: hpcc measures queues by the window; or congestion_control = \"hpcc-pint\"";
         faults.add(wrong("host.window", &"none", must));
     }
+    faults.keep(idle.refuse());
     faults.refuse()
 }
 
@@ -489,6 +483,7 @@ pub(super) fn set_paces(
         f.own_rtt = own.rtt + 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
         let line = plan.links[plan.ports[f.from][0]].spec.rate.0;
         if let Some(algorithm) = algorithm(spec, f.cc, line, largest, own) {
+            below_line(&algorithm, line)?;
             f.flow.pace = Pace::Acks(algorithm);
             // What follows every acknowledgement wants one per packet.
             f.flow.ack_every = spec.host.ack_every.unwrap_or(1);
@@ -505,6 +500,25 @@ pub(super) fn set_paces(
         }
     }
     Ok(())
+}
+
+/// # Errors
+/// A lowest rate above that of the line.
+fn below_line(algorithm: &Algorithm, line: u64) -> Result<(), FabricError> {
+    let (key, least) = match algorithm {
+        Algorithm::Hpcc(p, _) => ("hpcc", p.min_rate_bps),
+        Algorithm::Pint(p, _) => ("hpcc", p.min_rate_bps),
+        Algorithm::Timely(p, _) => ("timely", p.min_rate_bps),
+        Algorithm::Dctcp(p, _) => ("dctcp", p.min_rate_bps),
+        Algorithm::Swift(_) | Algorithm::Nscc(_) | Algorithm::FixedWindow { .. } => return Ok(()),
+    };
+    match least <= line {
+        true => Ok(()),
+        false => {
+            let must = format!("at most the rate of a host's link, {}", Rate::of(line));
+            Err(wrong(&format!("host.{key}.min_rate"), &Rate::of(least), must))
+        }
+    }
 }
 
 /// What of the constants of congestion control does not go with the paths of these flows, in sentences.

@@ -129,6 +129,30 @@ fn wrong_combinations_are_refused() {
             "host.swift.flow_min is 200",
             "below flow_max",
         ),
+        (
+            "[host]\ncongestion_control = \"timely\"\n[host.timely]\nt_low = \"600us\"\n",
+            "",
+            "cc.toml:9: host.timely.t_low is 600us",
+            "at most t_high, which is 500us",
+        ),
+        (
+            "[host]\ncongestion_control = \"timely\"\n[host.timely]\nt_high = \"9us\"\n",
+            "",
+            "cc.toml:9: host.timely.t_high is 9us",
+            "at least t_low, which is 50us",
+        ),
+        (
+            "[host]\ncongestion_control = \"dctcp\"\n[host.dctcp]\nmin_rate = \"200G\"\n",
+            "",
+            "cc.toml:9: host.dctcp.min_rate is 200G",
+            "at most the rate of a host's link, 100G",
+        ),
+        (
+            "[host]\ncongestion_control = \"backoff\"\n",
+            "",
+            "cc.toml:7: host.congestion_control is backoff",
+            "it must be dcqcn, hpcc, hpcc-pint, timely, dctcp, swift, nscc, fixed_window or none: hosts speak RoCEv2",
+        ),
         ("[host]\ncongestion_control = \"dcqcm\"\n", "", "cc.toml: ", "unknown variant `dcqcm`"),
     ];
     let text = |host: &str, own: &str| format!("{base}{host}{flow}{own}");

@@ -8,7 +8,7 @@ use super::spec::{Congestion, FabricSpec, Protocol};
 use super::switches;
 use super::topology::Plan;
 use super::workload::Carriage;
-use super::{FabricError, congestion, multicast, transport};
+use super::{FabricError, congestion, idle, multicast, transport};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_config::Config;
 use weir_dataplane::frame::Frame;
@@ -87,16 +87,6 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         Err(FabricError::Range { what: what.into(), got, must: must.into() })
     };
     let host = &spec.host;
-    let idle: &[(&str, &str)] = match host.protocol {
-        Protocol::Rocev2 => &[("host.rclink", "absent: hosts speak RoCEv2")],
-        Protocol::Rclink => &[
-            ("host.dcqcn", "absent: hosts speak RC Link, which backs off"),
-            ("host.cnp_priority", "absent: RC Link has a class for CNPs"),
-        ],
-    };
-    for (key, must) in idle.iter().filter(|(key, _)| spec.source.sets(key)) {
-        faults.keep(range(key, "set".into(), must));
-    }
     let priorities = host.obey.iter().flatten().map(|p| ("host.obey", *p));
     for (key, priority) in priorities.chain([("host.cnp_priority", host.cnp_priority)]) {
         if usize::from(priority) >= PRIORITIES {
@@ -112,7 +102,11 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         };
         match (host.protocol, w.cc()) {
             (Protocol::Rocev2, Congestion::Backoff) => {
-                faults.keep(range(&cc, "backoff".into(), "dcqcn or none: hosts speak RoCEv2"));
+                let must = format!(
+                    "{}: hosts speak RoCEv2",
+                    idle::any_of(&Congestion::OF_ROCE.map(Congestion::word))
+                );
+                faults.keep(range(&cc, "backoff".into(), &must));
             }
             (Protocol::Rclink, other) if !matches!(other, Congestion::Backoff | Congestion::None) => {
                 faults.keep(range(&cc, other.word().into(), "backoff or none: hosts speak RC Link"));

@@ -5,12 +5,10 @@
 
 use super::policy::Policy;
 use super::spec::{DcqcnSpec, FabricSpec};
+use super::switches::NOT_OF_A_FABRIC;
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
-
-/// Keys of a switch's configuration that a fabric has an answer for itself.
-const NOT_OF_A_FABRIC: [&str; 3] = ["port", "mirror", "lag"];
 
 /// The schema of a fabric file, as of draft 2020-12.
 pub fn json_schema() -> Value {
@@ -26,8 +24,11 @@ pub(super) fn switch_config(generator: &mut SchemaGenerator) -> Schema {
     if let Some(root) = config.as_object_mut() {
         ["$schema", "title", "required"].iter().for_each(|key| drop(root.remove(*key)));
     }
-    if let Some(keys) = config["properties"].as_object_mut() {
-        NOT_OF_A_FABRIC.iter().for_each(|key| drop(keys.remove(*key)));
+    for (path, _) in NOT_OF_A_FABRIC {
+        let (table, key) = path.rsplit_once('.').map_or(("", path), |(table, key)| (table, key));
+        let at = if table.is_empty() { String::new() } else { format!("/properties/{table}") };
+        let keys = config.pointer_mut(&format!("{at}/properties")).and_then(Value::as_object_mut);
+        keys.and_then(|keys| keys.remove(key));
     }
     let policy = generator.subschema_for::<Policy>();
     config["properties"]["buffer"]["properties"]["policy"] = json!({

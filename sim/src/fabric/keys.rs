@@ -166,6 +166,8 @@ const ORDERS: More<'_> = &[("order", "[{ at = \"30us\", host = \"h0\", set = { g
 const TO_ALL_DCQCN: (&str, &str) =
     ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\", cc = \"dcqcn\" }");
 const TO_ALL: (&str, &str) = ("workload.0", "{ kind = \"all_to_all\", bytes = \"50KB\" }");
+/// Nothing of links between switches.
+const NO_TRUNKS: (&str, &str) = ("trunk", "{}");
 const NO_TRUNK: (&str, &str) = ("trunk", "{ delay = \"500ns\" }");
 const RAIL: More<'_> =
     &[topology("{ kind = \"rail\", servers = 4, rails = 2, servers_per_unit = 2, spines = 2 }"), TO_ALL];
@@ -191,6 +193,7 @@ const CUSTOM: More<'_> = &[
          { a = \"s\", b = \"t\" }, { a = \"h3\", b = \"t\" }, { a = \"u\", b = \"t\" }, { a = \"s\", b = \"u\" }] }",
     ),
     ("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"50KB\" }"),
+    NO_TRUNKS,
 ];
 const PARALLEL: More<'_> = &[
     (
@@ -200,6 +203,7 @@ const PARALLEL: More<'_> = &[
          { a = \"c\", b = \"t\" }, { a = \"d\", b = \"t\" }] }",
     ),
     TO_ALL,
+    NO_TRUNKS,
 ];
 
 /// h3 is paused for what it sends, and sends CNPs for what it receives.
@@ -234,7 +238,7 @@ const STORAGE: More<'_> =
 const HPCC_FILE: More<'_> = &[
     topology("{ kind = \"hpcc_file\", file = \"one.txt\" }"),
     ("link", "{}"),
-    ("trunk", "{}"),
+    NO_TRUNKS,
     ("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h1\", bytes = \"50KB\" }"),
 ];
 
@@ -256,7 +260,7 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("failure.0.at", "\"10us\"", FAILURE),
     ("failure.0.repair", "\"30us\"", FAILURE),
     ("topology.kind", "\"ring\"", &[topology("{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }")]),
-    ("topology.star.hosts", "5", &[topology("{ kind = \"star\", hosts = 4 }")]),
+    ("topology.star.hosts", "5", &[topology("{ kind = \"star\", hosts = 4 }"), NO_TRUNKS]),
     ("topology.dumbbell.pairs", "3", &[topology("{ kind = \"dumbbell\", pairs = 2 }")]),
     ("topology.chain.switches", "4", &[topology("{ kind = \"chain\", switches = 3, hosts_per_switch = 2 }")]),
     (

@@ -17,6 +17,7 @@ mod flow_table;
 mod graph;
 mod histogram;
 mod hosts;
+mod idle;
 mod import;
 mod json_schema;
 mod latency;
@@ -130,6 +131,14 @@ pub enum FabricError {
         b: String,
         /// The end that is missing.
         missing: String,
+    },
+    /// A link that joins a node with itself.
+    #[error("link {node} - {node} joins a node with itself; take it out, or correct one end")]
+    LinkToItself {
+        /// Its number in the file, from 0.
+        at: usize,
+        /// The node.
+        node: String,
     },
     /// Two nodes have one name.
     #[error("two nodes are called `{0}`")]

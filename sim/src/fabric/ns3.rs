@@ -54,6 +54,11 @@ const FIXED: [(&str, &str); 23] = [
 /// Keys of `[host]` that it leaves a choice about.
 const HOST_KEYS: [&str; 5] = ["congestion_control", "window", "hpcc", "timely", "dctcp"];
 
+/// Whether the profile leaves a choice about a key of `[host]`.
+pub(super) fn has_a_choice(key: &str) -> bool {
+    key.split('.').nth(1).is_some_and(|key| HOST_KEYS.contains(&key))
+}
+
 /// What `[switch.config]` may say.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

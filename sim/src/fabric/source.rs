@@ -128,11 +128,14 @@ impl Source {
         self.line(&path)
     }
 
-    /// What the text itself says of `dotted`.
+    /// What the text itself says of `dotted`. Steps into an array are numbers.
     pub fn get(&self, dotted: &str) -> Option<&Value> {
         let mut parts = dotted.split('.');
         let first = self.root.get(parts.next()?)?;
-        parts.try_fold(first, |at, key| at.get(key))
+        parts.try_fold(first, |at, key| match at {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+            _ => at.get(key),
+        })
     }
 
     /// Whether the text itself sets what `dotted` names.
@@ -154,7 +157,7 @@ impl Source {
 
     /// Whether workload `index` (from 0) sets `key` itself.
     pub fn sets_in(&self, index: usize, key: &str) -> bool {
-        self.get("workload").and_then(|all| all.get(index)).is_some_and(|w| w.get(key).is_some())
+        self.sets(&format!("workload.{index}.{key}"))
     }
 }
 
@@ -217,6 +220,7 @@ impl FabricSpec {
                 return FabricError::Several(faults);
             }
             FabricError::DanglingLink { a, b, .. } => link(a, b),
+            FabricError::LinkToItself { at, .. } => key(&format!("topology.links.{at}")),
             FabricError::RateZero { key: set, .. } => key(set),
             FabricError::TwoMacs { a, b, .. } => {
                 let named = |host: &String| self.source.sets(&format!("topology.macs.{host}"));

@@ -26,6 +26,32 @@ const NS_PER_METRE: u64 = 5;
 /// Frames with several destinations that a switch holds at once.
 const COPIED: usize = 1024;
 
+/// Keys of the configuration of a switch that a fabric has an answer for itself, and which.
+pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 22] = [
+    ("port", "the topology makes the ports"),
+    ("mirror", "no host looks at copies"),
+    ("lag", "routing divides flows among links"),
+    ("eal", "a fabric has no DPDK"),
+    ("switch", "the topology names its switches, and `seed` is that of all"),
+    ("fdb", "routes are the tables of switches: nothing is learnt, aged or flooded"),
+    ("lldp", "neighbours are known"),
+    ("lacp", "there are no LAGs"),
+    ("mcast_snooping", "groups are those of the workloads"),
+    ("mgmt", "nobody looks at a switch while it is played"),
+    ("lab", "the traffic is that of [[workload]]"),
+    ("port_defaults.vlan", "hosts send no tags, and the topology makes one network of them"),
+    ("port_defaults.rate", "`link.rate` and `trunk.rate` say how fast ports are"),
+    ("port_defaults.cable", "`link.delay` and `trunk.delay` say how long cables are"),
+    ("port_defaults.lcore", "a fabric has no lcores"),
+    ("port_defaults.learning", "nothing is learnt"),
+    ("port_defaults.learn_limit", "nothing is learnt"),
+    ("port_defaults.unknown_unicast", "a frame without a route is dropped"),
+    ("port_defaults.rx_descriptors", "a fabric has no devices"),
+    ("port_defaults.tx_descriptors", "a fabric has no devices"),
+    ("port_defaults.storm_control", "nothing is flooded"),
+    ("port_defaults.lldp", "neighbours are known"),
+];
+
 /// Whether a table has what this path leads to.
 fn has(table: &Table, path: &str) -> bool {
     match path.split_once('.') {
@@ -39,16 +65,13 @@ fn has(table: &Table, path: &str) -> bool {
 /// The configuration of one switch: that of the spec, and a port per link of the node.
 pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
     let mut table = spec.switch.config.clone();
-    let without = [
-        ("port", "the topology makes the ports"),
-        ("mirror", "no host looks at copies"),
-        ("lag", "routing divides flows among links"),
-        ("port_defaults.vlan", "hosts send no tags, and the topology makes one network of them"),
-    ];
-    let faults = without.into_iter().filter(|(key, _)| has(&table, key)).map(|(key, why)| {
-        let (what, must) = (format!("switch.config.{key}"), format!("absent: {why}; take it out"));
-        Err(FabricError::Range { what, got: "set".into(), must })
-    });
+    let of_rclink = (spec.host.protocol == Protocol::Rclink)
+        .then_some(("port_defaults.format", "`host.rclink.format` says the format of frames"));
+    let faults =
+        NOT_OF_A_FABRIC.into_iter().chain(of_rclink).filter(|(key, _)| has(&table, key)).map(|(key, why)| {
+            let (what, must) = (format!("switch.config.{key}"), format!("absent: {why}; take it out"));
+            Err(FabricError::Range { what, got: "set".into(), must })
+        });
     faults.collect::<Faults>().refuse()?;
     policy::take(&mut table);
     fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {

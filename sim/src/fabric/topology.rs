@@ -2,6 +2,7 @@
 
 use super::FabricError;
 use super::faults::{Faults, both};
+use super::idle;
 use super::import::hpcc;
 use super::spec::{
     CustomLink, CustomSpec, DragonflyPlusSpec, DumbbellSpec, FabricSpec, FatTreeSpec, LeafSpineSpec,
@@ -180,7 +181,8 @@ fn check_loss(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
     all.into_iter().map(share).collect::<Faults>().refuse()
 }
 
-fn joins_switches(plan: &Plan, link: usize) -> bool {
+/// Both ends of the link of this number are switches.
+pub(super) fn joins_switches(plan: &Plan, link: usize) -> bool {
     plan.links[link].ends.iter().all(|end| end.node >= plan.hosts)
 }
 
@@ -231,7 +233,7 @@ pub(crate) fn neighbours(spec: &FabricSpec) -> Result<Vec<(String, String)>, Fab
 pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
     let trunk = spec.trunk.as_ref().map_or(Ok(()), |trunk| check_loss("trunk", trunk));
     let ((), plan) = both(both(check_loss("link", &spec.link), trunk).map(drop), nodes_and_links(spec))?;
-    check(spec, &plan)?;
+    both(check(spec, &plan), idle::of_network(spec, &plan).refuse())?;
     Ok(plan)
 }
 
@@ -346,6 +348,10 @@ fn as_listed(spec: &FabricSpec, custom: &CustomSpec) -> Result<Plan, FabricError
         let weight = link.weight;
         faults.keep(range(&format!("links.{at}.weight"), weight as usize, 1, 64, ""));
         let Some((x, y)) = ends else { continue };
+        if x == y {
+            faults.add(FabricError::LinkToItself { at, node: link.a.clone() });
+            continue;
+        }
         let base = &spec.link;
         let rate: Rate = link.rate.unwrap_or(base.rate);
         let delay: Duration = link.delay.unwrap_or(base.delay);

@@ -344,7 +344,7 @@ mod tests {
             .replace("macs", "#")
             .replace("\"p\"", "\"b\"")
             .replace("\"q\"", "\"s\"");
-        let error = refused(&text.replace("100", "1").replace("2.0", "0.5"));
+        let error = refused(&text.replace("weight = 100\n", "").replace("2.0", "0.5"));
         assert!(
             lines(&error) == [Some(11)] && error.to_string().contains("give `topology.links.0.rate` a rate"),
             "{error}"
