@@ -199,6 +199,16 @@ pub enum FabricError {
         /// What is wrong.
         problem: String,
     },
+    /// An order that says nothing, or has nobody to be carried out at.
+    #[error("order {index}: {problem}")]
+    Order {
+        /// Which one, from 1.
+        index: usize,
+        /// The key it is about.
+        key: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// Something in a file that the spec names, or the file itself.
     #[error("{place}: {problem}")]
     Import {

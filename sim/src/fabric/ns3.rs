@@ -519,7 +519,7 @@ fn report(
 }
 
 fn why(report: &Report, config: &Config) -> Vec<String> {
-    let mut all: Vec<String> = reasons::deadlock(report).into_iter().collect();
+    let mut all: Vec<String> = reasons::deadlock(report, None).into_iter().collect();
     if report.pauses() == 0
         && let Some((switch, port)) = report.ports().max_by_key(|(_, p)| p.pg_peak)
     {

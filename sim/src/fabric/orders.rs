@@ -290,21 +290,25 @@ impl Orders {
         nth: usize,
         order: &OrderSpec,
     ) -> Result<Order, FabricError> {
-        let must = match (order.set.is_some(), order.trace.is_some(), order.show) {
-            (true, true, _) => Some("set or trace; write an [[order]] for each"),
-            (false, false, false) => Some("beside something to do: one of set, trace and show = true"),
-            _ => None,
+        let cannot = |key: &str, problem: String| {
+            let key = format!("order.{nth}.{key}");
+            Err(FabricError::Order { index: nth + 1, key, problem })
         };
-        if let Some(must) = must {
-            return Err(wrong(nth, "at", order.at.0.to_string(), must));
+        match (order.set.is_some(), order.trace.is_some(), order.show) {
+            (true, true, _) => {
+                return cannot("trace", "it says both `set` and `trace`; write an [[order]] for each".into());
+            }
+            (false, false, false) => {
+                return cannot(
+                    "at",
+                    "there is nothing to do; give it one of `set`, `trace` and `show = true`".into(),
+                );
+            }
+            _ => {}
         }
         if spec.host.protocol == Protocol::Rclink {
-            return Err(wrong(
-                nth,
-                "at",
-                order.at.0.to_string(),
-                "absent: queue pairs of RC Link have no such registers",
-            ));
+            let problem = "queue pairs of RC Link have no registers and no DCQCN; take it out, or protocol = \"rclink\"";
+            return cannot("at", problem.into());
         }
         if order.at.0 > spec.until.0 {
             return Err(wrong(
@@ -327,8 +331,12 @@ impl Orders {
         };
         let hosts: Vec<usize> = hosts.into_iter().filter(reacts).collect();
         let Some(first) = hosts.first() else {
-            let must = "one whose flows have cc = \"dcqcn\": no others have what orders are about";
-            return Err(wrong(nth, "host", order.host.as_deref().unwrap_or("any"), must));
+            let whose =
+                order.host.as_ref().map_or("no flow".to_owned(), |host| format!("no flow of `{host}`"));
+            let problem = format!(
+                "{whose} has cc = \"dcqcn\", and no others have what orders are about; take it out, or set that"
+            );
+            return cannot("host", problem);
         };
         let action = match (&order.set, order.trace) {
             (None, None) => Action::Show,
@@ -359,9 +367,12 @@ impl Orders {
                 let keys: Table = keys.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
                 let mut merged = self.dcqcn.clone();
                 merged.extend(keys.clone());
-                parameters(spec, &merged, line_of(plan, *first)).map_err(|why| {
-                    wrong(nth, "set", "refused", format!("what [host.dcqcn] could be: {why}"))
-                })?;
+                if let Err(why) = parameters(spec, &merged, line_of(plan, *first)) {
+                    return cannot(
+                        "set",
+                        format!("`set` is refused as a [host.dcqcn] with it would be: {why}"),
+                    );
+                }
                 let registers = registers.iter().map(|(key, value)| register(nth, key, value));
                 Action::Set(keys, registers.collect::<Result<_, _>>()?)
             }

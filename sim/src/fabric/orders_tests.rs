@@ -145,13 +145,21 @@ fn orders_that_meet_nobody_are_found() {
 #[test]
 fn orders_that_cannot_be_are_refused() {
     let cases = [
-        (order("at = \"1us\""), "order.0.at", "one of set, trace and show"),
-        (order("set = { gain = 1 }\ntrace = \"stop\""), "order.0", "write an [[order]] for each"),
+        (
+            order("at = \"1us\""),
+            "orders.toml:26: order 1: there is nothing to do",
+            "one of `set`, `trace` and `show = true`",
+        ),
+        (
+            order("set = { gain = 1 }\ntrace = \"stop\""),
+            "order 1: it says both",
+            "write an [[order]] for each",
+        ),
         (order("at = \"6ms\"\nshow = true"), "order.0.at", "until"),
         (order("host = \"h9\"\nshow = true"), "order.0.host", "name of a host"),
-        (order("host = \"h3\"\nshow = true"), "order.0.host", "dcqcn"),
-        (order("set = { gian = 1 }"), "order.0.set", "unknown field `gian`"),
-        (order("set = { gain = 2000 }"), "order.0.set", "above one"),
+        (order("host = \"h3\"\nshow = true"), "order 1: no flow of `h3` has cc = \"dcqcn\"", "take it out"),
+        (order("set = { gian = 1 }"), "order 1: `set` is refused", "unknown field `gian`"),
+        (order("set = { gain = 2000 }"), "order 1: `set` is refused", "above one"),
         (order("set = { message = \"1KB\" }"), "order.0.set.message", "start of a queue pair"),
         (order("set = {}"), "order.0.set", "keys of [host.dcqcn]"),
         (order("set = { \"0x600009\" = 1 }"), "order.0.set.0x600009", "docs/host.md"),

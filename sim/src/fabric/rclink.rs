@@ -38,6 +38,16 @@ pub(super) fn address_mask(spec: &FabricSpec) -> u64 {
     }
 }
 
+/// The name of the format in a file.
+fn format_word(spec: &FabricSpec) -> &'static str {
+    match spec.host.rclink.format {
+        LinkFormat::Standard => "standard",
+        LinkFormat::AfhGen1 => "afh_gen1",
+        LinkFormat::AfhGen2 => "afh_gen2_16b",
+        LinkFormat::AfhLite => "afh_lite",
+    }
+}
+
 /// Whether what has arrived is acknowledged.
 pub(super) fn is_acknowledged(spec: &FabricSpec) -> bool {
     spec.host.rclink.retransmit && spec.host.rclink.format != LinkFormat::AfhLite
@@ -238,9 +248,11 @@ pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result
     let mut stations: BTreeMap<u64, usize> = BTreeMap::new();
     for (host, mac) in plan.macs.iter().enumerate().take(plan.hosts) {
         if let Some(other) = stations.insert(codec(spec).station(*mac), host) {
-            let got = format!("the address of both {} and {}", plan.names[other], plan.names[host]);
-            let must = "standard or afh_gen1: this format has 16 bits of it, and 256 hosts at most".into();
-            return refuse("host.rclink.format", got, must);
+            let must = format!(
+                "standard or afh_gen1: its addresses have 16 bits, and {} and {} would have the same one; 256 hosts at most",
+                plan.names[other], plan.names[host]
+            );
+            return refuse("host.rclink.format", format_word(spec).into(), must);
         }
     }
     if codec(spec).lite() {
@@ -248,12 +260,12 @@ pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result
         let twice = pairs().find(|f| !known.insert((f.from.min(f.to), f.from.max(f.to), f.flow.priority)));
         if let Some(f) = twice {
             let (a, b) = (&plan.names[f.from], &plan.names[f.to]);
-            let got = format!("two flows of priority {} between {a} and {b}", f.flow.priority);
-            return refuse(
-                "workload",
-                got,
-                "one of each priority: frames of afh_lite say of no queue pair".into(),
+            let priority = f.flow.priority;
+            let must = format!(
+                "another: its frames do not say of which queue pair they are, and there are two flows of priority {priority} \
+                 between {a} and {b}; give them different ones"
             );
+            return refuse("host.rclink.format", format_word(spec).into(), must);
         }
     }
     Ok(())

@@ -177,6 +177,34 @@ fn sw106_a_ring_deadlocks_and_a_watchdog_breaks_it() {
     );
 }
 
+/// The sentence about a circle says what the watchdog that the switches have did, or when it would have.
+#[test]
+fn the_sentence_of_a_deadlock_is_about_the_watchdog_there_is() {
+    let said = |keys: &str, until: &str| {
+        let watchdog = format!("[switch.config.watchdog]\n{keys}\n[switch.config.port_defaults]");
+        let text = shipped("ring-deadlock").replace("[switch.config.port_defaults]", &watchdog);
+        let report = play(&text.replace("until = \"4ms\"", until));
+        let why = report.why.iter().find(|why| why.starts_with("PFC deadlock")).cloned();
+        (why.unwrap_or_default(), report)
+    };
+    let (late, report) = said("detection_time = \"200ms\"", "until = \"4ms\"");
+    assert!(
+        late.contains("The watchdog acts 200000000 ns after") && late.contains("ended before, at 4000000 ns"),
+        "{late}"
+    );
+    assert_eq!(report.lossless_drops_watchdog, 0);
+    let often = "poll_interval = \"50us\"\ndetection_time = \"200us\"\nrestoration_time = \"200us\"\nallow_short = true\n";
+    let (alert, _) = said(&format!("{often}action = \"alert\""), "until = \"4ms\"");
+    assert!(alert.contains("storms, and with action = \"alert\" it breaks no circle"), "{alert}");
+    // Right after it has dropped frames the circle may be closed again: whatever the end, the words are about drops.
+    let acted =
+        (10..30).map(|n| said(&format!("{often}action = \"drop\""), &format!("until = \"{}us\"", n * 100)));
+    let again = acted.filter(|(why, report)| !why.is_empty() && report.lossless_drops_watchdog > 0);
+    let words: Vec<String> = again.map(|(why, _)| why).collect();
+    assert!(!words.is_empty(), "the circle is closed again");
+    assert!(words.iter().all(|why| why.contains("storms and dropped ")), "{words:?}");
+}
+
 #[test]
 fn options_that_contradict_are_refused_with_the_key() {
     let flow = "kind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 1000";
@@ -203,7 +231,11 @@ fn options_that_contradict_are_refused_with_the_key() {
         ("", &format!("{flow}\npriority = 6"), "[3, 3, 4, 4] (requests) or 2 (responses)"),
         ("", &format!("{flow}\nresponse = 2000"), "`response` is 2000"),
         ("", "kind = \"all_reduce\"\nbytes = 1000\nresponse = 10", "`response` means nothing here"),
-        (lite, &format!("{flow}\n[[workload]]\n{flow}"), "say of no queue pair"),
+        (
+            lite,
+            &format!("{flow}\n[[workload]]\n{flow}"),
+            "host.rclink.format is afh_lite; it must be another: its frames do not say",
+        ),
     ] {
         let said = refused(&star(3, link, workload));
         assert!(said.contains(wanted) && said.contains("rclink.toml"), "{said}");

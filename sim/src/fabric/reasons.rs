@@ -3,7 +3,7 @@
 use super::report::{LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_config::Config;
+use weir_config::{Config, WatchdogAction, WatchdogConfig};
 use weir_dataplane::drops::DropReason;
 
 /// What the sentences need beyond the report.
@@ -23,7 +23,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
         return std::iter::once(no_switch).chain(context.notes.iter().cloned()).collect();
     };
     let mut all = context.notes.clone();
-    all.extend(deadlock(report));
+    all.extend(deadlock(report, config.watchdog.as_ref()));
     all.extend(no_pfc(report, config));
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
@@ -91,17 +91,42 @@ fn lasting(report: &Report) -> impl Iterator<Item = &Pause> {
     report.timeline.pauses.iter().filter(|p| p.to_ns == report.end_ns)
 }
 
-/// The circle in words.
-pub(super) fn deadlock(report: &Report) -> Option<String> {
+/// The circle in words, with what the watchdog of the switches has done about it.
+pub(super) fn deadlock(report: &Report, watchdog: Option<&WatchdogConfig>) -> Option<String> {
     let circle = &report.deadlock;
     let first = circle.first()?;
     let of_circle = |p: &&Pause| circle.contains(&p.node) && circle.contains(&p.peer);
     let since = lasting(report).filter(of_circle).map(|p| p.from_ns).max()?;
+    let watchdog = watchdog_at(report, since, watchdog);
     Some(format!(
-        "PFC deadlock: pauses wait for each other in a circle, {} -> {first}, since {since} ns. The watchdog \
-         ([watchdog] of a switch) breaks such a circle at the price of drops; routes without a cycle avoid it.",
+        "PFC deadlock: pauses wait for each other in a circle, {} -> {first}, since {since} ns. {watchdog}; routes without a \
+         cycle avoid it.",
         circle.join(" -> ")
     ))
+}
+
+/// What the watchdog has done about a circle there is since `since`.
+fn watchdog_at(report: &Report, since: u64, watchdog: Option<&WatchdogConfig>) -> String {
+    let storms: u64 = report.ports().map(|(_, port)| port.storms).sum();
+    let Some(WatchdogConfig { action, detection, .. }) = watchdog else {
+        return "The watchdog ([watchdog] of a switch) breaks such a circle at the price of drops".into();
+    };
+    match action {
+        WatchdogAction::Alert => format!(
+            "The watchdog has seen {storms} storms, and with action = \"alert\" it breaks no circle; \"drop\" does, at the price of \
+             drops"
+        ),
+        _ if storms > 0 => format!(
+            "The watchdog has seen {storms} storms and dropped {} frames of lossless classes, and pauses closed the circle again",
+            report.lossless_drops_watchdog
+        ),
+        _ if since.saturating_add(*detection) > report.end_ns => format!(
+            "The watchdog acts {detection} ns after a queue has come to a stop (detection_time of [switch.config.watchdog]), and \
+             the run ended before, at {} ns: a shorter one, or a later `until`, shows it break the circle at the price of drops",
+            report.end_ns
+        ),
+        _ => format!("The watchdog, whose detection_time is {detection} ns, has seen no storm"),
+    }
 }
 
 fn fullest(report: &Report, of: impl Fn(&PortResult) -> u64) -> Option<(&SwitchResult, &PortResult)> {

@@ -237,9 +237,12 @@ impl FabricSpec {
                 let set = named.by_ref().map(key).find(|key| self.source.sets_in(index - 1, key));
                 self.source.line(&["workload", &(index - 1).to_string(), &set.unwrap_or_default()])
             }
-            FabricError::Profile { key: set, .. } | FabricError::Import { key: set, .. } => key(set),
+            FabricError::Profile { key: set, .. }
+            | FabricError::Import { key: set, .. }
+            | FabricError::Order { key: set, .. } => key(set),
             FabricError::Policy(_) => key("switch.config.buffer.policy"),
-            FabricError::Switch(_) => key("switch.config").or_else(|| key("switch")),
+            // Without any configuration it is the shape that the usual one does not fit.
+            FabricError::Switch(_) => key("switch.config").or_else(|| key("topology")),
         };
         FabricError::At { file: self.source.file.clone(), line, error: Box::new(error) }
     }

@@ -554,6 +554,16 @@ mod tests {
         }
         let both = refused("kind = \"leaf_spine\"\nleaves = 0\nspines = 300\nhosts_per_leaf = 2", "");
         assert!(both.contains("x.toml:6: topology.spines is 300"), "{both}");
+        // The usual buffer has no room for the reserves of so many ports: the line is that of the shape.
+        let usual = refused("kind = \"star\"\nhosts = 256", "");
+        assert!(
+            usual.starts_with("x.toml:3: [switch.config]: ") && usual.contains("set buffer.size to"),
+            "{usual}"
+        );
+        let gen2 = "[host]\nprotocol = \"rclink\"\n[host.rclink]\nformat = \"afh_gen2_16b\"\n";
+        let gen2 = refused("kind = \"fat_tree\"\nk = 12", gen2);
+        let words = "host.rclink.format is afh_gen2_16b; it must be standard or afh_gen1: its addresses have 16 bits, and h0 and h256";
+        assert!(gen2.starts_with(&format!("x.toml:12: {words}")), "{gen2}");
         // An engine of a switch takes a port, too.
         let engine = refused(
             "kind = \"leaf_spine\"\nleaves = 2\nspines = 254\nhosts_per_leaf = 2",
