@@ -60,9 +60,9 @@ pub(super) fn read(
             item.or(ctx, "direction", &MirrorDirection::KIND, MirrorDirection::Both, "both ways").v;
         let filter = item.table(ctx, "filter", &schema::MIRROR_FILTER);
         let filter = read_filter(ctx, &filter);
-        let Some(to) = to else { continue };
         let mut from: Vec<PortId> =
             select_ports(ctx, &item, ports).into_iter().map(|p| PortId(p as u16)).collect();
+        let Some(to) = to else { continue };
         let mut mirror = MirrorConfig { name: name.v, ports: Vec::new(), direction, filter, to };
         if item.raw(ctx, "ports").is_none_or(|listed| listed.v.as_str() == Some("*")) {
             from.retain(|port| mirror.port().is_none_or(|(to, _)| to != *port));

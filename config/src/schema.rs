@@ -376,7 +376,7 @@ tables! {
         key("listen", "address and port, or \"off\"; default \"127.0.0.1:9470\", or any free port if that is taken", "HTTP over TCP; port 0 is any free one; beyond loopback only with `token_file`"),
         key("socket", "path, or \"off\"; default in the run-time folder, named after the switch", "HTTP over a Unix socket, for the owner of the process alone"),
         key("token_file", "path, default none", "file with the token TCP clients present as `Authorization: Bearer`; nobody else may be able to read it"),
-        key("operate_token_file", "path, default none", "the same for clients that may also look into frames (`/v1/watch`)"),
+        key("operate_token_file", "path, default none", "the same for clients that may also look into frames (`/v1/watch`), and begin and end jobs of in-network aggregation (`/v1/inc/jobs`)"),
         key("admin_token_file", "path, default none", "the same for clients that may do all, and change the configuration; the Unix socket needs none"),
         key("hosts", "list of names, default []", "names that clients may call this machine by (`Host`) without a token, beside addresses and `localhost`"),
         key("tls_cert", "path, default none", "certificate in PEM, with those behind it: TCP speaks TLS, and nothing else; files that are renewed are read again"),

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_config::units::size;
-use weir_config::{Config, Diagnostic, MAX_LCORES, load, show_rate, show_size, show_time, sonic};
+use weir_config::{Config, Diagnostic, MAX_LCORES, load_for, show_rate, show_size, show_time, sonic};
+use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PRIORITIES;
 use weir_layout::{Grid, show_length};
 
@@ -111,6 +112,11 @@ struct Plan {
 impl Plan {
     fn ports_per_lcore(&self, args: &AdviseArgs) -> u16 {
         args.ports.div_ceil(self.lcores.max(1))
+    }
+
+    /// A chip has no loop that comes round late.
+    fn platform(&self) -> Platform {
+        if self.lcores > 0 { Platform::Polled } else { Platform::Simulated }
     }
 }
 
@@ -227,7 +233,7 @@ fn reasons_of_watchdog(config: &Config, line: &mut impl FnMut(String)) {
 /// Bytes nobody may share, under the plan.
 fn promised(args: &AdviseArgs, plan: &Plan) -> Result<Config> {
     let text = text(args, plan, ROOMY, None);
-    read_back(&text)
+    read_back(&text, plan)
 }
 
 /// Options, and the keys their values are written to.
@@ -242,12 +248,12 @@ const OPTIONS: [(&str, &str); 8] = [
     ("--lcores", "lcore"),
 ];
 
-/// What a text of this command comes to.
+/// What a text of this command comes to, on what the plan is for.
 ///
 /// # Errors
 /// A value is refused: the option it was given with, where there is one. What else is wrong may follow from it.
-fn read_back(text: &str) -> Result<Config> {
-    let found = match load("advice", text) {
+fn read_back(text: &str, plan: &Plan) -> Result<Config> {
+    let found = match load_for(plan.platform(), "advice", text) {
         Ok(loaded) => return Ok(loaded.config),
         Err(found) => found,
     };
@@ -258,8 +264,11 @@ fn read_back(text: &str) -> Result<Config> {
     };
     let of_option = |diagnostic: &Diagnostic| Some((option_of(diagnostic)?, diagnostic.clone()));
     if let Some(late) = found.iter().find(|diagnostic| diagnostic.rule == "pfc.refresh") {
-        let remedy = "give more --lcores, a shorter --poll-gap, or fewer --ports";
-        return Err(refuse("--lcores", of_one(&late.message), remedy));
+        let (option, remedy) = match plan.platform() {
+            Platform::Polled => ("--lcores", "give more --lcores, a shorter --poll-gap, or fewer --ports"),
+            Platform::Simulated => ("--poll-gap", "give a shorter --poll-gap, or a lower --rate"),
+        };
+        return Err(refuse(option, of_one(&late.message), remedy));
     }
     Err(match found.iter().filter(|diagnostic| diagnostic.is_error()).find_map(of_option) {
         Some((option, Diagnostic { message, remedy, .. })) => refuse(option, of_one(&message), remedy),
@@ -395,7 +404,7 @@ fn best(args: &AdviseArgs) -> Result<(Plan, Config)> {
 fn for_this_switch(args: &AdviseArgs) -> Result<String> {
     let (plan, roomy) = best(args)?;
     fits(args, &roomy)?;
-    let config = read_back(&text(args, &plan, args.buffer, None))?;
+    let config = read_back(&text(args, &plan, args.buffer, None), &plan)?;
     let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)))?;
     let lcores = usize::from(plan.lcores);
     let memory = format!(
@@ -406,7 +415,7 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
         config.buffer.frames
     );
     let text = head(args, &config, &ways) + &memory + &text(args, &plan, args.buffer, Some(&config));
-    read_back(&text)?;
+    read_back(&text, &plan)?;
     Ok(text)
 }
 
@@ -415,7 +424,7 @@ fn for_hardware(args: &AdviseArgs) -> Result<Advice> {
     let Some(chip) = ways.iter().find(|way| way.name == "sonic") else { bail!("no column of SONiC's") };
     let plan = Plan { lcores: 0, fixed: Some((chip.result.xoff, chip.xon)) };
     fits(args, &promised(args, &plan)?)?;
-    let config = read_back(&text(args, &plan, args.buffer, None))?;
+    let config = read_back(&text(args, &plan, args.buffer, None), &plan)?;
     let made = sonic::export(&config);
     let mut reasons = head(args, &config, &ways);
     let _ = writeln!(
@@ -440,6 +449,7 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use clap::Parser;
+    use weir_config::load;
 
     fn args(more: &str) -> AdviseArgs {
         let line = format!("weir advise {more}");
@@ -545,6 +555,29 @@ mod tests {
         assert_eq!((config.ports.len(), config.ports[31].pgs[LOSSLESS].xoff), (32, xoff));
         assert_eq!(config.buffer.size, args.buffer);
         assert!(advice.reasons.contains("software") && advice.reasons.contains("kmax"), "{}", advice.reasons);
+    }
+
+    /// Those of a chip do not depend on what lcores can look at in time, and come back.
+    #[test]
+    fn advice_for_a_chip_needs_no_lcores_and_is_read_back_at_every_size() {
+        let buffer = |ports: u16| format!("{}MiB", u32::from(ports) * 8);
+        let large = [(64, "400G"), (128, "100G"), (32, "800G"), (33, "400G"), (256, "100G")];
+        for (ports, rate) in large {
+            let size = buffer(ports);
+            let line = format!("--ports {ports} --rate {rate} --cable 300m --mtu 9216 --buffer {size}");
+            let chip =
+                for_hardware(&args(&format!("{line} --sonic"))).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let own = load("t", &for_this_switch(&args(&line)).unwrap()).unwrap().config;
+            for json in [chip.text, sonic::export(&own).json] {
+                let made = sonic::import(&[("config_db.json", &json)], &sonic::Options::default());
+                let made = made.unwrap_or_else(|found| panic!("{line}: {found:?}"));
+                let config = load("t", &made.toml).unwrap().config;
+                assert_eq!(config.ports.len(), usize::from(ports));
+                let lcores = made.notes.iter().filter(|note| note.why.contains("lcores poll the ports"));
+                assert_eq!(lcores.count(), 1, "{line}: {:?}", made.notes);
+                assert_eq!(sonic::export(&config).json.replace(&config.name, &own.name), json, "{line}");
+            }
+        }
     }
 
     #[test]

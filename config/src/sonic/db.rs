@@ -82,6 +82,11 @@ impl<'t> Db<'t> {
         db
     }
 
+    /// Name and text of the first file.
+    pub fn first_source(&self) -> (&'t str, &'t str) {
+        self.sources.first().copied().unwrap_or(("nothing", ""))
+    }
+
     /// Where the first file begins: for what is nowhere.
     pub fn start(&self) -> At {
         At { source: 0, span: Span::default() }

@@ -1,26 +1,45 @@
 //! TOML as text. Names come from a file of somebody else's: whoever writes one here has checked it.
 
+use super::db::At;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// Where an entry comes from: a row, under the empty key, and fields by the key of weir they become.
+pub(super) type Origin = BTreeMap<&'static str, At>;
+
 /// The text as it grows.
 #[derive(Default)]
-pub(super) struct TomlText(String);
+pub(super) struct TomlText {
+    text: String,
+    /// Origin of the entry that is being written.
+    origin: Origin,
+    /// From where on the text comes from which place.
+    places: Vec<(usize, Option<At>)>,
+}
 
 impl TomlText {
     /// `# line`
     pub fn comment(&mut self, line: &str) {
-        let _ = writeln!(self.0, "# {line}");
+        let _ = writeln!(self.text, "# {line}");
     }
 
     /// `[name]` or, of one entry of a list, `[[name]]`, after an empty line.
     pub fn table(&mut self, header: &str) {
-        let _ = writeln!(self.0, "\n{header}");
+        self.entry(header, None);
+    }
+
+    /// [`TomlText::table`] of what comes from `origin`.
+    pub fn entry(&mut self, header: &str, origin: Option<&Origin>) {
+        self.origin = origin.cloned().unwrap_or_default();
+        self.places.push((self.text.len(), self.origin.get("").copied()));
+        let _ = writeln!(self.text, "\n{header}");
     }
 
     /// `name = value`
     pub fn key(&mut self, name: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "{name} = {value}");
+        let at = self.origin.get(name).or_else(|| self.origin.get(""));
+        self.places.push((self.text.len(), at.copied()));
+        let _ = writeln!(self.text, "{name} = {value}");
     }
 
     /// `name = value` where there is one.
@@ -30,9 +49,23 @@ impl TomlText {
         }
     }
 
-    /// The text.
-    pub fn into_text(self) -> String {
-        self.0
+    /// The text, and where it comes from.
+    pub fn into_written(self) -> Written {
+        Written { text: self.text, places: self.places }
+    }
+}
+
+/// A text, and where each part of it comes from.
+pub(super) struct Written {
+    pub text: String,
+    places: Vec<(usize, Option<At>)>,
+}
+
+impl Written {
+    /// What is at this byte comes from there.
+    pub fn origin(&self, at: usize) -> Option<At> {
+        let next = self.places.partition_point(|(start, _)| *start <= at);
+        self.places[..next].last().and_then(|(_, at)| *at)
     }
 }
 

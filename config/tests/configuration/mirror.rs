@@ -130,6 +130,16 @@ fn what_makes_no_mirror_is_refused_with_its_line() {
     assert!(found.iter().any(|fault| fault.to_string().contains("of another format")), "{found:?}");
 }
 
+/// Both names that are wrong are told at once.
+#[test]
+fn all_that_is_wrong_with_the_ports_of_a_mirror_is_told() {
+    let found = load("t.toml", &text("[[mirror]]\nname = \"m\"\nports = [\"p2\", \"zz\"]\nto = \"yy\"\n"))
+        .unwrap_err();
+    for name in ["zz", "yy"] {
+        assert!(found.iter().any(|d| d.message.contains(name)), "{name}: {found:#?}");
+    }
+}
+
 #[test]
 fn a_mirror_to_a_file_takes_nothing_of_the_buffer() {
     let (config, warnings) = read(&text("[[mirror]]\nname = \"m\"\nfile = \"/var/log/weir/m.pcapng\"\n"));

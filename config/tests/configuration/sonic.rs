@@ -17,16 +17,16 @@ use weir_dataplane::storm_control::FloodLimit;
 use weir_dataplane::switch::Switch;
 use weir_dataplane::types::{Mac, PortId};
 
-fn rows(table: &str, rows: &[(String, String)]) -> String {
+pub fn rows(table: &str, rows: &[(String, String)]) -> String {
     let rows: Vec<_> = rows.iter().map(|(key, fields)| format!("    \"{key}\": {{ {fields} }}")).collect();
     format!("  \"{table}\": {{\n{}\n  }}", rows.join(",\n"))
 }
 
-fn one(table: &str, key: &str, fields: &str) -> String {
+pub fn one(table: &str, key: &str, fields: &str) -> String {
     rows(table, &[(key.into(), fields.into())])
 }
 
-fn file(tables: &[String]) -> String {
+pub fn file(tables: &[String]) -> String {
     format!("{{\n{}\n}}\n", tables.join(",\n"))
 }
 
@@ -35,18 +35,18 @@ fn names(ports: usize) -> Vec<String> {
     (0..ports).map(|i| format!("Ethernet{}", 4 * i)).collect()
 }
 
-fn each(ports: usize, suffix: &str, fields: &str) -> Vec<(String, String)> {
+pub fn each(ports: usize, suffix: &str, fields: &str) -> Vec<(String, String)> {
     names(ports).into_iter().map(|name| (name + suffix, fields.to_owned())).collect()
 }
 
-fn map(table: &str, inputs: usize, to: impl Fn(usize) -> usize) -> String {
+pub fn map(table: &str, inputs: usize, to: impl Fn(usize) -> usize) -> String {
     let entries: Vec<_> = (0..inputs).map(|i| format!("\"{i}\": \"{}\"", to(i))).collect();
     one(table, "AZURE", &entries.join(", "))
 }
 
 /// Ports at 100G, and the maps of `qos_config.j2`: DSCP 3 and 4 to classes 3 and 4, 5 to 2, 8 to 0, 46 to 5, 48 to 6,
 /// the rest to 1.
-fn fabric(ports: usize, cable: &str) -> Vec<String> {
+pub fn fabric(ports: usize, cable: &str) -> Vec<String> {
     let port = "\"lanes\": \"1,2,3,4\", \"alias\": \"x\", \"speed\": \"100000\", \"mtu\": \"9100\", \"admin_status\": \"up\"";
     let cables: Vec<_> = names(ports).iter().map(|name| format!("\"{name}\": \"{cable}\"")).collect();
     let dscp = |dscp| match dscp {
@@ -242,7 +242,7 @@ pub fn s6100() -> (String, String) {
     (buffers, qos)
 }
 
-fn made(sources: &[(&str, &str)], options: &Options<'_>) -> (Import, Config) {
+pub fn made(sources: &[(&str, &str)], options: &Options<'_>) -> (Import, Config) {
     let show = |found: Vec<weir_config::Diagnostic>| {
         found.iter().fold(String::new(), |mut all, d| {
             let _ = writeln!(all, "{d}");
@@ -254,7 +254,7 @@ fn made(sources: &[(&str, &str)], options: &Options<'_>) -> (Import, Config) {
     (import, config)
 }
 
-fn has(import: &Import, outcome: Outcome, table: &str, key: &str, field: &str) -> bool {
+pub fn has(import: &Import, outcome: Outcome, table: &str, key: &str, field: &str) -> bool {
     let named = |fields: &str| field.is_empty() || fields.split(", ").any(|name| name == field);
     import.notes.iter().any(|n| n.outcome == outcome && n.table == table && n.key == key && named(&n.fields))
 }
@@ -529,7 +529,7 @@ fn differ(a: &str, b: &str) -> Option<String> {
     line.map(|(n, (a, b))| format!("line {n}: {a} | {b}"))
 }
 
-fn round_trip(config: &Config) -> String {
+pub fn round_trip(config: &Config) -> String {
     let exported = export(config);
     let (import, back) = made(&[("config_db.json", &exported.json)], &Options::default());
     let (there, here) = (params_of(config), params_of(&back));

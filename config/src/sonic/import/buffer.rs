@@ -1,7 +1,8 @@
 //! Pools, profiles and what binds them.
 
 use super::{
-    AUTO, EGRESS, EGRESS_LOSSLESS, EGRESS_LOSSY, INGRESS, Importer, Limit, MOST, Pool, Port, Profile, UNBOUND,
+    AUTO, EGRESS, EGRESS_LOSSLESS, EGRESS_LOSSY, INGRESS, Importer, Limit, MOST, Pool, Port, Profile, Queues,
+    UNBOUND,
 };
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::{Row, shown};
@@ -9,17 +10,25 @@ use crate::sonic::lookup::PgLookup;
 use crate::units;
 use weir_dataplane::types::PRIORITIES;
 
+/// SONiC's pools of lossless queues are called so.
+fn is_of_lossless(pool: &Row) -> bool {
+    pool.key.contains("lossless")
+}
+
 impl Importer<'_> {
     pub(super) fn read_pools(&mut self) {
         let rows = self.db.take("BUFFER_POOL");
         let is_ingress = |row: &Row| !matches!(row.text("type"), Some("egress"));
-        let is_lossless = |row: &Row| row.key.contains("lossless");
+        let apart = rows.iter().any(|row| !is_ingress(row) && !is_of_lossless(row));
+        let queues: Vec<Queues> = rows.iter().map(|row| self.queues_of(row, apart)).collect();
         let sized = |of: &dyn Fn(&Row) -> bool| {
             rows.iter().filter(|row| of(row) && row.field("size").is_some()).count() > 1
         };
         let several = sized(&is_ingress);
-        let several_lossy = sized(&|row| !is_ingress(row) && !is_lossless(row));
-        for mut row in rows {
+        let lossy = |(row, queues): &(&Row, &Queues)| !is_ingress(row) && **queues != Queues::Lossless;
+        let several_lossy =
+            rows.iter().zip(&queues).filter(lossy).filter(|(row, _)| row.field("size").is_some()).count() > 1;
+        for (mut row, queues) in rows.into_iter().zip(queues) {
             let ingress = self
                 .db
                 .word(&row, "type", &[("ingress", true), ("egress", false), ("both", true)])
@@ -30,11 +39,10 @@ impl Importer<'_> {
             }
             self.note_missing(&row, "type", "none: ingress");
             self.note_missing(&row, "mode", "none: its profiles say dynamic_th or static_th");
-            let lossless = is_lossless(&row);
-            let (exported, mode) = match (ingress, lossless) {
+            let (exported, mode) = match (ingress, queues) {
                 (true, _) => (INGRESS, "dynamic"),
-                (false, true) => (EGRESS_LOSSLESS, "static"),
-                (false, false) => (EGRESS_LOSSY, "dynamic"),
+                (false, Queues::Lossless | Queues::Both) => (EGRESS_LOSSLESS, "static"),
+                (false, Queues::Lossy) => (EGRESS_LOSSY, "dynamic"),
             };
             match row.text("mode") == Some(mode) {
                 true => row.note(&["mode"], Mapped, "its profiles say dynamic_th or static_th"),
@@ -50,7 +58,7 @@ impl Importer<'_> {
             }
             let size = self.db.number(&row, "size", 0..=MOST);
             let xoff = self.db.number(&row, "xoff", 0..=MOST).unwrap_or(0);
-            match (ingress, lossless) {
+            match (ingress, queues) {
                 _ if size.is_none() => {}
                 (true, _) if self.options.buffer.is_some() => {
                     row.note(&["size"], Approximated, "the size was given: what that leaves is shared");
@@ -60,23 +68,27 @@ impl Importer<'_> {
                     row.note(&["size"], Approximated, why);
                 }
                 (true, _) => row.note(&["size"], Mapped, "buffer.size: what is left of it to share"),
-                (false, true) => {
+                (false, Queues::Lossless) => {
                     let why =
                         "a lossless queue has no limit here: what is lossless is held back where it comes in";
                     row.note(&["size"], Ignored, why);
                 }
-                (false, false) if several_lossy => {
+                (false, _) if several_lossy => {
                     let why = "buffer.egress_lossy_pool: weir has one, of the sum of these";
                     row.note(&["size"], Approximated, why);
                 }
-                (false, false) if size == Some(0) => {
+                (false, _) if size == Some(0) => {
                     row.note(
                         &["size"],
                         Approximated,
                         "0: buffer.egress_lossy_pool of weir, all of the buffer",
                     );
                 }
-                (false, false) => row.note(&["size"], Mapped, "buffer.egress_lossy_pool"),
+                (false, Queues::Lossy) => row.note(&["size"], Mapped, "buffer.egress_lossy_pool"),
+                (false, Queues::Both) => {
+                    let why = "buffer.egress_lossy_pool: only lossy queues count in it here";
+                    row.note(&["size"], Approximated, why);
+                }
             }
             if ingress && xoff > 0 {
                 self.headroom_pool = Some(self.headroom_pool.unwrap_or(0) + xoff as u64);
@@ -97,7 +109,14 @@ impl Importer<'_> {
                 let help = "give its size in bytes, or the size of weir's buffer with --buffer 32MiB";
                 self.db.error(row.at, "sonic.pool", message, help);
             }
-            let pool = Pool { ingress, lossless, size: size.unwrap_or(0) as u64 };
+            match ingress {
+                true => self.comes_from("[buffer]", 0, &row, &[("size", "size"), ("headroom_pool", "xoff")]),
+                false if queues != Queues::Lossless => {
+                    self.comes_from("[buffer]", 0, &row, &[("egress_lossy_pool", "size")]);
+                }
+                false => {}
+            }
+            let pool = Pool { ingress, queues, size: size.unwrap_or(0) as u64 };
             self.pools.insert(row.key.clone(), pool);
             self.db.done(&row, "the pools of weir are of fixed size");
         }
@@ -113,6 +132,23 @@ impl Importer<'_> {
                 "no BUFFER_POOL of type ingress says how large the buffer is".into(),
                 help,
             );
+        }
+    }
+
+    /// Which queues count in an egress pool; `apart`: there is one that is not called lossless.
+    fn queues_of(&self, pool: &Row, apart: bool) -> Queues {
+        if !is_of_lossless(pool) {
+            return Queues::Lossy;
+        }
+        let profiles =
+            || self.db.rows("BUFFER_PROFILE").filter(|profile| profile.reference("pool") == Some(&pool.key));
+        let has = |field: &str| profiles().any(|profile| profile.field(field).is_some());
+        // With one pool for all, or thresholds of both kinds in it, a moving threshold is that of lossy queues; where all
+        // have one the pools are what is different.
+        let fixed = pool.text("mode") == Some("static") || has("static_th");
+        match has("dynamic_th") && (fixed || !apart) {
+            true => Queues::Both,
+            false => Queues::Lossless,
         }
     }
 
@@ -150,8 +186,7 @@ impl Importer<'_> {
     pub(super) fn read_profiles(&mut self) {
         for mut row in self.db.take("BUFFER_PROFILE") {
             let pool = row.reference("pool").unwrap_or_default().to_owned();
-            let Some((ingress, of_lossless)) =
-                self.pools.get(&pool).map(|pool| (pool.ingress, pool.lossless))
+            let Some((ingress, queues)) = self.pools.get(&pool).map(|pool| (pool.ingress, pool.queues))
             else {
                 let at = row.field("pool").map_or(row.at, |field| field.at);
                 let message = format!(
@@ -163,7 +198,17 @@ impl Importer<'_> {
                 self.db.error(at, "sonic.pool", message, help);
                 continue;
             };
+            let of_lossless = match queues {
+                Queues::Lossless => true,
+                Queues::Lossy => false,
+                Queues::Both => row.field("dynamic_th").is_none(),
+            };
             match [INGRESS, EGRESS_LOSSLESS, EGRESS_LOSSY].contains(&pool.as_str()) {
+                true if !ingress && queues == Queues::Both && !of_lossless => {
+                    let why =
+                        format!("of lossy queues, as it has a dynamic_th: an export has {EGRESS_LOSSY}");
+                    row.note(&["pool"], Approximated, why);
+                }
                 true => row.note(&["pool"], Mapped, "direction of the profile"),
                 false => {
                     row.note(&["pool"], Approximated, "direction of the profile: pools have no names here")
@@ -242,6 +287,8 @@ impl Importer<'_> {
             }
             let name = self.fresh(&row, self.profiles.len());
             self.names.insert(("BUFFER_PROFILE", row.key.clone()), self.profiles.len());
+            let keys = ["dynamic_th", "static_th", "xon", "xon_offset", "xoff"].map(|key| (key, key));
+            self.comes_from("[[buffer.profile]]", self.profiles.len(), &row, &keys);
             self.profiles.push(Profile {
                 name,
                 ingress,

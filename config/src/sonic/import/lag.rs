@@ -1,7 +1,7 @@
 //! `PORTCHANNEL` and `PORTCHANNEL_MEMBER`.
 
 use super::lldp::YES_OR_NO;
-use super::ports::{NO_PORT, is_down};
+use super::ports::NO_PORT;
 use super::{Importer, Lag};
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
@@ -45,7 +45,13 @@ impl Importer<'_> {
                 self.db.whole(&row, Ignored, "it has no member that weir could use".into());
                 continue;
             }
-            let (name, down) = (self.fresh(&row, self.lags.len()), is_down(&row));
+            let (name, down) = (self.fresh(&row, self.lags.len()), self.is_down(&row));
+            self.comes_from(
+                "[[lag]]",
+                self.lags.len(),
+                &row,
+                &[("min_links", "min_links"), ("lacp_key", "lacp_key")],
+            );
             row.note(&["admin_status"], Mapped, "lag.admin");
             let lacp = self.lacp(&mut row, members.len());
             self.lags.push(Lag { of: row.key.clone(), name, members, down, lacp });

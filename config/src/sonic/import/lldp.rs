@@ -48,6 +48,8 @@ impl Importer<'_> {
             }
             self.management_address(&mut row);
             self.db.done(&row, "weir sends what it is");
+            let keys = [("interval", "hello_time"), ("hold", "multiplier"), ("system_name", "system_name")];
+            self.comes_from("[lldp]", 0, &row, &keys);
             self.lldp = Some(Lldp { enable, interval, hold, system_name });
         }
         for mut row in self.db.take("LLDP_PORT") {

@@ -59,6 +59,8 @@ impl Importer<'_> {
                 None => row.note(&["queue"], Ignored, "no class leads to that queue"),
             }
             let name = self.fresh(&row, self.mirrors.len());
+            let keys = [("ports", "src_port"), ("to", "dst_port"), ("tc", "queue")];
+            self.comes_from("[[mirror]]", self.mirrors.len(), &row, &keys);
             self.mirrors.push(Mirror { name, ports, direction, to, tc });
             self.db.done(&row, "copies are neither policed nor sampled here");
         }

@@ -6,12 +6,13 @@ mod lldp;
 mod mirror;
 mod ports;
 mod queues;
+mod settle;
 mod text;
 mod vlan;
 
 use super::db::{Db, Row, shown};
 use super::lookup::{self, PgLookup};
-use super::toml_text::ranges as listed_ranges;
+use super::toml_text::{Origin, ranges as listed_ranges};
 use super::{
     AUTO, CABLES, EGRESS_LOSSLESS, EGRESS_LOSSY, INGRESS, MAPS, Note, Outcome, PRESET, UNBOUND, map_name,
 };
@@ -70,16 +71,20 @@ pub fn import(sources: &[(&str, &str)], options: &Options<'_>) -> Result<Import,
     if importer.db.found.has_errors() {
         return Err(importer.db.into_found());
     }
-    let name = format!("made from {}", sources.first().map_or("nothing", |s| s.0));
     // What is promised does not depend on how much there is: the rest of any size is what would be shared.
-    let roomy = load(&name, &importer.text(ROOMY))?.config.buffer;
+    let (lcores, roomy) = match importer.lcores() {
+        Ok(found) => found,
+        Err((written, found)) => return Err(importer.refused(&written, found)),
+    };
     let size = match options.buffer {
         Some(size) => size,
-        None => importer.shared().saturating_add(roomy.promised()).max(LEAST),
+        None => importer.shared().saturating_add(roomy.buffer.promised()).max(LEAST),
     };
-    let toml = importer.text(size);
-    let Loaded { warnings, .. } = load(&name, &toml)?;
-    Ok(Import { toml, notes: importer.db.notes, warnings })
+    let written = importer.text(size, lcores);
+    match load(&importer.called(), &written.text) {
+        Ok(Loaded { warnings, .. }) => Ok(Import { toml: written.text, notes: importer.db.notes, warnings }),
+        Err(found) => Err(importer.refused(&written, found)),
+    }
 }
 
 /// A buffer in which everything has room, bytes.
@@ -117,9 +122,18 @@ struct Port {
 
 struct Pool {
     ingress: bool,
-    /// SONiC tells its lossless pools by their names.
-    lossless: bool,
+    /// Of an egress pool.
+    queues: Queues,
     size: u64,
+}
+
+/// Whose bytes count in an egress pool.
+#[derive(Clone, Copy, PartialEq)]
+enum Queues {
+    Lossless,
+    Lossy,
+    /// Of platforms with one pool: those whose profile has a moving threshold are lossy.
+    Both,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -220,6 +234,8 @@ struct Importer<'t> {
     watch: Option<Watch>,
     poll: Option<i64>,
     big_red_switch: bool,
+    /// Where entries of the text come from, by header and number.
+    origins: HashMap<(&'static str, usize), Origin>,
 }
 
 impl<'t> Importer<'t> {
@@ -246,7 +262,15 @@ impl<'t> Importer<'t> {
             watch: None,
             poll: None,
             big_red_switch: false,
+            origins: HashMap::new(),
         }
+    }
+
+    /// An entry of the text comes from this row, and keys of it from those of its fields.
+    fn comes_from(&mut self, header: &'static str, i: usize, row: &Row, keys: &[(&'static str, &str)]) {
+        let origin = self.origins.entry((header, i)).or_default();
+        origin.entry("").or_insert(row.at);
+        origin.extend(keys.iter().filter_map(|(key, field)| Some((*key, row.field(field)?.at))));
     }
 
     fn read(&mut self) {

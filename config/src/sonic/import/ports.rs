@@ -10,12 +10,12 @@ use crate::units;
 /// Why a port that is named is not there.
 pub(super) const NO_PORT: &str = "there is no such port in PORT";
 
-/// Its `admin_status` is down.
-pub(super) fn is_down(row: &Row) -> bool {
-    row.text("admin_status").is_some_and(|status| status.eq_ignore_ascii_case("down"))
-}
-
 impl Importer<'_> {
+    /// Its `admin_status` is down.
+    pub(super) fn is_down(&mut self, row: &Row) -> bool {
+        self.db.word(row, "admin_status", &[("down", true), ("up", false)]).unwrap_or(false)
+    }
+
     pub(super) fn metadata(&mut self) {
         for mut row in self.db.take("DEVICE_METADATA") {
             if let Some(name) = row.text("hostname").filter(|name| fits_name(name)) {
@@ -45,6 +45,8 @@ impl Importer<'_> {
                 self.db.error(row.at, "sonic.name", message, "use 1 to 32 letters, digits and _ - . /");
             }
             let mut port = Port { name: row.key.clone(), ..Port::default() };
+            let keys = [("rate", "speed"), ("mtu", "mtu"), ("admin", "admin_status")];
+            self.comes_from("[[port]]", self.ports.len(), &row, &keys);
             port.speed = self.db.number(&row, "speed", 1..=FASTEST).map(|n| n as u64);
             row.note(&["speed"], Mapped, "port.rate");
             self.note_missing(&row, "speed", "none: port.rate of weir");
@@ -55,7 +57,7 @@ impl Importer<'_> {
             port.asymmetric =
                 self.db.word(&row, "pfc_asym", &[("on", true), ("off", false)]).unwrap_or(false);
             row.note(&["pfc_asym"], Mapped, "port.pfc.rx");
-            port.down = is_down(&row);
+            port.down = self.is_down(&row);
             row.note(&["admin_status"], Mapped, "port.admin");
             row.note(&["tpid"], Ignored, "weir knows the tags 0x8100 and 0x88a8 on every port");
             self.ports.push(port);
@@ -89,12 +91,17 @@ impl Importer<'_> {
             for name in names {
                 let Some(field) = row.field(&name) else { continue };
                 let (value, at) = (field.value.clone(), field.at);
-                if let Err(why) = units::length(&value) {
-                    let message =
-                        format!("CABLE_LENGTH|{}|{} = `{}`: {why}", row.key, shown(&name), shown(&value));
+                if units::length(&value).is_err() || value.trim().parse::<u64>().is_ok() {
+                    let message = format!(
+                        "CABLE_LENGTH|{}|{} = `{}` is no number with a unit",
+                        row.key,
+                        shown(&name),
+                        shown(&value)
+                    );
                     self.db.error(at, "sonic.value", message, "write a length in metres, such as \"40m\"");
-                } else if let Some(port) = self.ports.iter_mut().find(|port| port.name == name) {
-                    port.cable = Some(value);
+                } else if let Some(port) = self.port(&name) {
+                    self.ports[port].cable = Some(value);
+                    self.comes_from("[[port]]", port, &row, &[("cable", &name)]);
                     row.note(&[&name], Mapped, "port.cable");
                 } else {
                     row.note(&[&name], Ignored, NO_PORT);
@@ -207,7 +214,11 @@ impl Importer<'_> {
                 row.note(&[field], Mapped, format!("{key} of the port"));
             }
             if let Some(mask) = self.priorities(&row, "pfc_enable") {
-                ports.iter().for_each(|port| self.ports[*port].pfc = mask);
+                for &port in &ports {
+                    self.ports[port].pfc = mask;
+                    let keys = [("pfc", "pfc_enable"), ("trust", "dscp_to_tc_map"), ("maps", "tc_to_pg_map")];
+                    self.comes_from("[[port]]", port, &row, &keys);
+                }
                 row.note(&["pfc_enable"], Mapped, "port.pfc.enable");
             }
             let watched = self.priorities(&row, "pfcwd_sw_enable");

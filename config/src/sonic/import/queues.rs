@@ -57,6 +57,8 @@ impl Importer<'_> {
             }
             let name = self.fresh(&row, self.schedulers.len());
             self.names.insert(("SCHEDULER", row.key.clone()), self.schedulers.len());
+            let keys = ["weight", "priority", "cir", "pir"].map(|key| (key, key));
+            self.comes_from("[[scheduler]]", self.schedulers.len(), &row, &keys);
             self.schedulers.push(Scheduler { name, kind, weight, priority, cir, pir });
             self.db.done(&row, "the burst of a shaper is one turn of the polling loop");
         }
@@ -124,6 +126,13 @@ impl Importer<'_> {
                 self.db.word(&row, "wred_green_enable", &[("true", true), ("false", false)]).unwrap_or(false);
             let name = self.fresh(&row, self.wreds.len());
             self.names.insert(("WRED_PROFILE", row.key.clone()), self.wreds.len());
+            let keys = [
+                ("kmin", "green_min_threshold"),
+                ("kmax", "green_max_threshold"),
+                ("pmax", "green_drop_probability"),
+                ("ecn", "ecn"),
+            ];
+            self.comes_from("[[wred]]", self.wreds.len(), &row, &keys);
             self.wreds.push(Wred { name, kmin, kmax, pmax: pmax.unwrap_or(100), marks, drops, row });
         }
     }
@@ -189,6 +198,7 @@ impl Importer<'_> {
         for mut row in self.db.take("PFC_WD") {
             if row.key == "GLOBAL" {
                 self.poll = self.db.number(&row, "POLL_INTERVAL", 100..=1000);
+                self.comes_from("[watchdog]", 0, &row, &[("poll_interval", "POLL_INTERVAL")]);
                 row.note(&["POLL_INTERVAL"], Mapped, "watchdog.poll_interval");
                 self.note_missing(&row, "POLL_INTERVAL", "none: watchdog.poll_interval of weir");
                 let switch = [("enable", true), ("disable", false)];
@@ -205,8 +215,11 @@ impl Importer<'_> {
                 detection: self.db.number(&row, "detection_time", 100..=5000),
                 restoration: self.db.number(&row, "restoration_time", 100..=60_000),
             };
-            let (name, counts) = first.get_or_insert((row.key.clone(), watch));
             let fields = ["action", "detection_time", "restoration_time"];
+            if first.is_none() {
+                self.comes_from("[watchdog]", 0, &row, &fields.map(|field| (field, field)));
+            }
+            let (name, counts) = first.get_or_insert((row.key.clone(), watch));
             fields[1..]
                 .iter()
                 .for_each(|time| self.note_missing(&row, time, "none: that of weir's watchdog"));

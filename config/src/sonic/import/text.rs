@@ -1,10 +1,10 @@
 //! The configuration as TOML.
 
-use super::{Importer, Limit, Port, Station, map_name};
+use super::{Importer, Limit, Port, Queues, Station, map_name};
 use crate::AdminStatus;
 use crate::read::fits_name;
 use crate::sonic::MAPS;
-use crate::sonic::toml_text::{TomlText, class_map, key, list, quoted, ranges};
+use crate::sonic::toml_text::{TomlText, Written, class_map, key, list, quoted, ranges};
 use std::collections::BTreeMap;
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::vlan::{PortVlans, VidSet};
@@ -13,20 +13,24 @@ use weir_dataplane::vlan::{PortVlans, VidSet};
 type Keys = Vec<(&'static str, String)>;
 
 impl Importer<'_> {
-    /// With a buffer of `size` bytes.
-    pub(super) fn text(&self, size: u64) -> String {
+    /// With a buffer of `size` bytes, the ports on `lcores` lcores, an equal part each; of one nothing is said.
+    pub(super) fn text(&self, size: u64, lcores: usize) -> Written {
         let mut out = TomlText::default();
         out.comment("Made from SONiC's tables by `weir config import sonic`.");
+        if lcores > 1 {
+            out.table("[eal]");
+            out.key("args", list(["-l", &format!("0-{lcores}")]));
+        }
         if let Some(name) = &self.name {
             out.table("[switch]");
             out.key("name", quoted(name));
         }
-        self.write_ports(&mut out);
+        self.write_ports(&mut out, lcores);
         self.write_maps(&mut out);
         self.write_buffer(&mut out, size);
         self.write_queues(&mut out);
-        for lag in &self.lags {
-            out.table("[[lag]]");
+        for (i, lag) in self.lags.iter().enumerate() {
+            self.entry(&mut out, "[[lag]]", i);
             out.key("name", quoted(&lag.name));
             out.key("members", list(lag.members.iter().map(|port| self.ports[*port].name.as_str())));
             if lag.down {
@@ -34,15 +38,15 @@ impl Importer<'_> {
             }
             lag.lacp.iter().for_each(|(key, value)| out.key(key, value));
         }
-        for Station { mac, vid, port } in &self.stations {
-            out.table("[[fdb.static]]");
+        for (i, Station { mac, vid, port }) in self.stations.iter().enumerate() {
+            self.entry(&mut out, "[[fdb.static]]", i);
             out.key("mac", quoted(&mac.to_string()));
             out.key("vlan", vid);
             out.key("port", quoted(&self.ports[*port].name));
         }
-        for mirror in &self.mirrors {
+        for (i, mirror) in self.mirrors.iter().enumerate() {
             let name = |port: usize| self.ports[port].name.as_str();
-            out.table("[[mirror]]");
+            self.entry(&mut out, "[[mirror]]", i);
             out.key("name", quoted(&mirror.name));
             out.key("ports", list(mirror.ports.iter().map(|port| name(*port))));
             out.key("direction", quoted(mirror.direction));
@@ -50,7 +54,7 @@ impl Importer<'_> {
             out.maybe("tc", mirror.tc);
         }
         if let Some(lldp) = &self.lldp {
-            out.table("[lldp]");
+            self.entry(&mut out, "[lldp]", 0);
             out.key("enable", lldp.enable);
             out.maybe("interval", lldp.interval.map(|seconds| format!("\"{seconds}s\"")));
             out.maybe("hold", lldp.hold);
@@ -58,7 +62,7 @@ impl Importer<'_> {
         }
         if let Some(watch) = &self.watch {
             let ms = |n: i64| format!("\"{n}ms\"");
-            out.table("[watchdog]");
+            self.entry(&mut out, "[watchdog]", 0);
             out.key("action", quoted(watch.action));
             out.maybe("detection_time", watch.detection.map(ms));
             out.maybe("restoration_time", watch.restoration.map(ms));
@@ -67,7 +71,12 @@ impl Importer<'_> {
                 out.key("big_red_switch", true);
             }
         }
-        out.into_text()
+        out.into_written()
+    }
+
+    /// Begins an entry: where number `i` of those under this header comes from is known.
+    fn entry(&self, out: &mut TomlText, header: &'static str, i: usize) {
+        out.entry(header, self.origins.get(&(header, i)));
     }
 
     fn keys_of(&self, port: &Port) -> Keys {
@@ -126,18 +135,21 @@ impl Importer<'_> {
         keys
     }
 
-    fn write_ports(&self, out: &mut TomlText) {
+    fn write_ports(&self, out: &mut TomlText, lcores: usize) {
         let all: Vec<Keys> = self.ports.iter().map(|port| self.keys_of(port)).collect();
         let common = |entry: &&(&'static str, String)| all.iter().all(|keys| keys.contains(entry));
         let common: Keys =
             all.first().map_or(Keys::new(), |keys| keys.iter().filter(common).cloned().collect());
-        out.table("[port_defaults]");
+        out.entry("[port_defaults]", self.origins.get(&("[[port]]", 0)));
         common.iter().for_each(|(key, value)| out.key(key, value));
         for (i, (port, keys)) in self.ports.iter().zip(&all).enumerate() {
             let device = self.options.device.replace("{port}", &port.name).replace("{n}", &i.to_string());
-            out.table("[[port]]");
+            self.entry(out, "[[port]]", i);
             out.key("name", quoted(&port.name));
             out.key("device", quoted(&device));
+            if lcores > 1 {
+                out.key("lcore", 1 + i / self.ports.len().div_ceil(lcores));
+            }
             keys.iter().filter(|entry| !common.contains(entry)).for_each(|(key, value)| out.key(key, value));
         }
     }
@@ -173,9 +185,9 @@ impl Importer<'_> {
     }
 
     fn write_buffer(&self, out: &mut TomlText, size: u64) {
-        let lossy = self.pools.values().filter(|pool| !pool.ingress && !pool.lossless);
+        let lossy = self.pools.values().filter(|pool| !pool.ingress && pool.queues != Queues::Lossless);
         let lossy = lossy.map(|pool| pool.size).filter(|size| *size > 0).reduce(u64::saturating_add);
-        out.table("[buffer]");
+        self.entry(out, "[buffer]", 0);
         out.key("size", size);
         out.comment("SONiC sets nothing aside for CNPs: they go by their DSCP.");
         out.key("control_bytes", 0);
@@ -184,8 +196,8 @@ impl Importer<'_> {
             out.maybe("over_subscribe_ratio", self.ratio.filter(|_| self.headroom_pool.is_none()));
         }
         out.maybe("egress_lossy_pool", lossy);
-        for profile in &self.profiles {
-            out.table("[[buffer.profile]]");
+        for (i, profile) in self.profiles.iter().enumerate() {
+            self.entry(out, "[[buffer.profile]]", i);
             out.key("name", quoted(&profile.name));
             if !profile.ingress {
                 out.key("direction", "\"egress\"");
@@ -212,8 +224,8 @@ impl Importer<'_> {
     }
 
     fn write_queues(&self, out: &mut TomlText) {
-        for scheduler in &self.schedulers {
-            out.table("[[scheduler]]");
+        for (i, scheduler) in self.schedulers.iter().enumerate() {
+            self.entry(out, "[[scheduler]]", i);
             out.key("name", quoted(&scheduler.name));
             out.key("type", quoted(scheduler.kind));
             out.maybe("weight", scheduler.weight);
@@ -221,8 +233,8 @@ impl Importer<'_> {
             out.maybe("cir", scheduler.cir);
             out.maybe("pir", scheduler.pir);
         }
-        for wred in &self.wreds {
-            out.table("[[wred]]");
+        for (i, wred) in self.wreds.iter().enumerate() {
+            self.entry(out, "[[wred]]", i);
             out.key("name", quoted(&wred.name));
             out.maybe("kmin", wred.kmin);
             out.maybe("kmax", wred.kmax);

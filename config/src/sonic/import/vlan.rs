@@ -147,6 +147,7 @@ impl Importer<'_> {
                     "its port is not a member of that VLAN".into()
                 }
                 Some(port) => {
+                    self.comes_from("[[fdb.static]]", self.stations.len(), &row, &[("port", "port")]);
                     self.stations.push(Station { mac, vid, port });
                     row.note(&["port"], Mapped, "fdb.static");
                     match row.text("type") {
