@@ -420,7 +420,7 @@ function header() {
   document.title = s.name + " – weir";
   const when = saved ? ", saved " + new Date(snapshot.unix_ms).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "";
   const since = new Date(snapshot.unix_ms - snapshot.uptime_seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
-  $("what").textContent = "weir " + s.version + ", " + s.dpdk + ", since " + since + " UTC (" + duration(snapshot.uptime_seconds) + "), " + s.phase + when;
+  $("what").textContent = "weir " + s.version + " since " + since + " UTC (" + duration(snapshot.uptime_seconds) + "), " + s.phase + when + ", " + s.dpdk;
   $("what").title = $("what").textContent;
   $("rate").textContent = scaled(snapshot.ports.reduce((sum, p) => sum + p.tx_bps, 0), "bit/s");
   for (const [id, key] of [["lossless", "lossless_drops"], ["watchdog", "lossless_drops_watchdog"], ["possible", "lossless_drops_possible"], ["conservation", "conservation_error"]]) {

@@ -293,17 +293,17 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
     body.insert("vlan".into(), json!(key.vid));
     body.insert("from".into(), json!(name(is.fdb_move_from)));
     body.insert("port".into(), json!(name(is.fdb_move_to)));
-    let edge = |phase: &str, remedy: &str| {
-        let fields = [("event", "loop"), ("phase", phase), ("remedy", remedy)];
-        let fields = fields.map(|(name, value)| (name.to_owned(), json!(value)));
+    let edge = |phase: &str, remedy: Option<&str>| {
+        let fields = [("event", Some("loop")), ("phase", Some(phase)), ("remedy", remedy)];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
         body.clone().into_iter().chain(fields).collect::<Map<_, _>>()
     };
     match (looped >= long, *looping >= long) {
         (false, true) => log.push(edge(
             "alarm",
-            "the ports are joined beyond the switch: pull a cable, or run STP on that bridge",
+            Some("the ports are joined beyond the switch: pull a cable, or run STP on that bridge"),
         )),
-        (true, false) => log.push(edge("end", "")),
+        (true, false) => log.push(edge("end", None)),
         _ => {}
     }
     if moves > 0 {

@@ -70,7 +70,7 @@ pub const ALL: &[View] = &[
     view("priority-group watermark shared", "Most shared bytes.", &["pgs"], Nothing, counters::pg_shared),
     view("priority-group watermark headroom", "Most headroom.", &["pgs"], Nothing, counters::pg_headroom),
     view("priority-group drop counters", "Frames refused by group.", &["pgs"], Nothing, counters::pg_drops),
-    view("pfcwd stats", "Storms by queue.", &["pfc", "queues"], Nothing, counters::pfcwd),
+    view("pfcwd stats", "Storms by queue.", &["pfc", "queues"], Config, counters::pfcwd),
     view("pfcwd config", "The PFC watchdog.", &[], Config, ports::pfcwd_config),
     view("buffer pool", "Pools: size, use, most.", &["buffer"], Config, buffers::pools),
     view("buffer configuration", "Pools and profiles.", &[], Config, buffers::configuration),

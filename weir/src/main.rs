@@ -40,6 +40,7 @@ mod trace;
 mod which;
 
 use crate::output::{say, say_err};
+use clap::error::ContextKind;
 use clap::{CommandFactory, FromArgMatches};
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -73,7 +74,9 @@ fn main() -> ExitCode {
     let parsed = cli::Cli::command().try_get_matches_from(own);
     let (cli, json) = match parsed.and_then(|m| Ok((cli::Cli::from_arg_matches(&m)?, cli::is_json(&m)))) {
         Ok(both) => both,
-        Err(error) => {
+        Err(mut error) => {
+            // An option that is unknown is hardly ever meant as a word.
+            error.remove(ContextKind::Suggested);
             // Help and version are not errors; a closed pipe is nobody's fault.
             let printed = error.print();
             if !error.use_stderr() {

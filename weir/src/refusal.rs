@@ -277,8 +277,8 @@ fn of_client(error: &ClientError) -> Vec<Fault> {
         ClientError::Denied(_) => {
             one("--socket", "ask as the user it runs as or as root, or say --socket PATH")
         }
-        ClientError::Several(_) => one("--name", "say which with --name NAME, or --socket PATH"),
-        ClientError::Unknown(..) => one("--name", "give a name that runs here, or --socket PATH"),
+        ClientError::Several(ways) => one("--name", &format!("say one of {ways}")),
+        ClientError::Unknown(_, ways) => one("--name", &format!("say one of {ways}")),
         ClientError::Io(path, source) => of_file(path, error, source),
         ClientError::Answer(_) => {
             one("--socket", "name the socket of a switch of this version (weir run says it at its start)")

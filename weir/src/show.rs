@@ -48,6 +48,9 @@ pub struct ShowArgs {
     /// Include rows in which nothing was counted.
     #[arg(long)]
     pub all: bool,
+    /// With events: those after this one only, by its number.
+    #[arg(long, value_name = "ID")]
+    pub since: Option<u64>,
     /// JSON, as the switch answers it.
     #[arg(short, long)]
     pub json: bool,
@@ -91,6 +94,9 @@ pub fn show(args: &ShowArgs) -> Result<Outcome> {
     }
     if args.what != "flows" && (args.cause.is_some() || args.priority.is_some() || args.now) {
         return Err(refuse("--cause, --priority, --now", "they select flows", "weir show flows --cause ..."));
+    }
+    if args.what != EVENTS && args.since.is_some() {
+        return Err(refuse("--since", "selects events", "weir show events --since ..."));
     }
     let words = std::iter::once(args.what.as_str()).chain(args.more.iter().map(String::as_str));
     let words = words.collect::<Vec<_>>().join(" ");
@@ -148,10 +154,10 @@ fn unknown(word: &str, words: &str) -> Error {
     alike.for_each(|view| {
         grid.push([String::new(), format!("weir show {}", view.words), view.what.to_owned()]);
     });
-    let place = format!("weir show {words}");
+    let place = format!("`{words}`");
     match grid.body().trim_end() {
-        "" => refuse(place, "unknown words", format!("weir show {word} takes no further words")),
-        all => refuse(place, "unknown words", format!("one of\n{all}")),
+        "" => refuse(place, "unknown words", format!("write weir show {word}: it takes no further words")),
+        all => refuse(place, "unknown words", format!("write one of\n{all}")),
     }
 }
 
@@ -287,7 +293,8 @@ fn document<T: DeserializeOwned>(
 
 fn events(args: &ShowArgs, socket: &Path) -> Result<()> {
     let port = args.port.as_ref().map(|port| format!("&port={}", client::encode(port))).unwrap_or_default();
-    let target = format!("{}?format=ndjson&follow={}{port}", api::EVENTS, args.watch);
+    let since = args.since.map(|since| format!("&since={since}")).unwrap_or_default();
+    let target = format!("{}?format=ndjson&follow={}{port}{since}", api::EVENTS, args.watch);
     if args.watch {
         output::end_with_reader();
     }

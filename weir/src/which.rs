@@ -8,7 +8,7 @@ use weir_mgmt::{client, server};
 /// One running switch. Without options it is the only one there is.
 #[derive(Debug, Default, Args)]
 pub struct Which {
-    /// Name of the switch (`[switch] name`), where several run here.
+    /// Name of the switch (`[switch] name`), where several run here; NAME-PID of a later one of the same name.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Socket of the switch, where it is not in a run-time folder.

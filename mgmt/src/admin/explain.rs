@@ -76,7 +76,10 @@ impl Question {
             _ => (0, u64::from(u32::MAX)),
         };
         let number = text.parse().ok().filter(|n| (least..=most).contains(n));
-        let wrong = || wrong(name, &format!("`{text}` is not a number from {least} to {most}"));
+        let wrong = || {
+            let wanted = format!("a number from {least} to {most}");
+            wrong(name, &format!("`{text}` is not {wanted}"), &format!("write {wanted}"))
+        };
         number.map(|n| Some(n as u32)).ok_or_else(wrong)
     }
 
@@ -84,7 +87,10 @@ impl Question {
         let Some(text) = self.text(name) else { return Ok(None) };
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        found.map(Some).ok_or_else(|| wrong(name, &format!("`{text}` is none of {}", known.join(", "))))
+        found.map(Some).ok_or_else(|| {
+            let wanted = format!("one of {}", known.join(", "));
+            wrong(name, &format!("`{text}` is not {wanted}"), &format!("write {wanted}"))
+        })
     }
 
     /// The frame it asks about, on a switch of this configuration that knows these groups, and where its own goes, if it is for one.
@@ -116,9 +122,12 @@ impl Question {
         let no_such = |name: &str, text: &str, lags: &[LagConfig]| {
             let ports = config.ports.iter().map(|port| port.name.as_str());
             let names: Vec<_> = ports.chain(lags.iter().map(|lag| lag.name.as_str())).collect();
-            wrong(name, &format!("no port is called `{text}`; there are {}", names.join(", ")))
+            let remedy = format!("name one of {}", names.join(", "));
+            wrong(name, &format!("no port is called `{text}`"), &remedy)
         };
-        let port = self.text("port").ok_or_else(|| wrong("port", "say on which port the frame arrives"))?;
+        let port = self.text("port").ok_or_else(|| {
+            wrong("port", "it is not said on which port the frame arrives", "give the name of a port")
+        })?;
         let port = config.port(port).ok_or_else(|| no_such("port", port, &[]))?;
         let to = |text: &str| {
             let members = config.lags.iter().find(|lag| lag.name == text).map(|lag| lag.members.clone());
@@ -146,15 +155,19 @@ impl Question {
     fn group(&self) -> Result<Option<Group>, Box<Fault>> {
         let Some(text) = self.text("group") else { return Ok(None) };
         if let Some(other) = ["to", "flood"].into_iter().find(|other| self.text(other).is_some()) {
-            return Err(wrong("group", &format!("a group says where its frames go: leave out `{other}`")));
+            return Err(wrong("group", "a group says where its frames go", &format!("leave out `{other}`")));
         }
-        let wrong = || wrong("group", &format!("`{text}` is no address of a multicast group"));
+        let wrong = || {
+            let remedy = "write an IP or MAC address of a group, as 239.1.1.1 or 01:00:5e:01:01:01";
+            wrong("group", &format!("`{text}` is no address of a multicast group"), remedy)
+        };
         text.parse().map(Some).map_err(|()| wrong())
     }
 }
 
-fn wrong(name: &str, detail: &str) -> Box<Fault> {
-    Box::new(Fault { path: name.to_owned(), detail: detail.to_owned(), ..Fault::default() })
+fn wrong(name: &str, detail: &str, remedy: &str) -> Box<Fault> {
+    let (path, detail, remedy) = (name.to_owned(), detail.to_owned(), remedy.to_owned());
+    Box::new(Fault { path, detail, remedy, ..Fault::default() })
 }
 
 /// The answer, as a document.
@@ -169,7 +182,9 @@ pub fn answer(
     question: &Question,
 ) -> Result<ExplainedFrame, Box<Fault>> {
     let (asked, multicast) = question.asked(config, params, mcast)?;
-    let told = explain(params, seen, &asked).map_err(|error| wrong("buffer", &error.to_string()))?;
+    let told = explain(params, seen, &asked).map_err(|error| {
+        wrong("buffer", &error.to_string(), "ask again: the switch is read while it works")
+    })?;
     Ok(ExplainedFrame { multicast, ..document(config, &asked, &told) })
 }
 

@@ -61,8 +61,8 @@ pub struct Page {
     pub page: Box<FdbPage>,
 }
 
-/// What is wrong with a question: status, parameter, and why.
-pub(crate) type Wrong = (StatusCode, &'static str, String);
+/// What is wrong with a question: status, parameter, why, and what to do about it.
+pub(crate) type Wrong = (StatusCode, &'static str, String, String);
 
 impl Question {
     /// From the parameters of a query.
@@ -70,14 +70,22 @@ impl Question {
     /// # Errors
     /// The parameter at fault.
     pub(crate) fn of(given: &Given, snapshot: &Snapshot) -> Result<Self, Wrong> {
-        let bad = |parameter, detail: &str| (StatusCode::BAD_REQUEST, parameter, detail.to_owned());
+        let bad = |parameter, wanted: &str| {
+            (
+                StatusCode::BAD_REQUEST,
+                parameter,
+                format!("{wanted} is wanted here"),
+                format!("write {wanted}"),
+            )
+        };
         let (worker, next) = match given.text("after") {
             None => (0, 0),
             Some(text) => {
                 let place = text.split_once('-').filter(|(w, n)| is_number(w) && is_number(n));
                 let (w, n) = place.ok_or_else(|| bad("after", "the `next` of the page before"))?;
                 let known = w.parse().ok().filter(|worker| *worker < snapshot.info.lcores.len());
-                let gone = || (StatusCode::NOT_FOUND, "after", "there is no such page".to_owned());
+                let (no_page, again) = ("there is no such page", "begin again, without `after`");
+                let gone = || (StatusCode::NOT_FOUND, "after", no_page.to_owned(), again.to_owned());
                 (known.ok_or_else(gone)?, n.parse().map_err(|_| gone())?)
             }
         };
@@ -224,7 +232,7 @@ mod tests {
             let problem: Value = serde_json::from_slice(&bytes).unwrap();
             problem["parameter"].as_str().unwrap().to_owned()
         })?;
-        Question::of(&given, &snapshot).map_err(|(_, parameter, _)| parameter.to_owned())
+        Question::of(&given, &snapshot).map_err(|(_, parameter, ..)| parameter.to_owned())
     }
 
     #[test]

@@ -86,6 +86,14 @@ impl Refusal {
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), faults: Vec::new() }
     }
+
+    /// With what to do about it, for whoever has asked for `path`.
+    pub fn with_remedy(status: u16, detail: impl Into<String>, path: &str, remedy: &str) -> Self {
+        let detail = detail.into();
+        let (path, remedy) = (path.to_owned(), remedy.to_owned());
+        let fault = Fault { path, detail: detail.clone(), remedy, ..Fault::default() };
+        Self { status, detail, faults: vec![fault] }
+    }
 }
 
 /// Writes integers as integers: to JSON `3.0` is the same number as `3`, to a reader of integers it is none.

@@ -81,14 +81,15 @@ impl Watch {
         let inner =
             Fields::of(inner, "/filter", &["dst", "src", "ethertype", "dscp", "udp_port", "ip", "qp"])?;
         let small = |name: &str, most: u64| inner.number(name, most).map(|n| n.map(|n| n as u16));
-        let port = fields.text("port")?.ok_or_else(|| fields.wrong("port", "name a port"))?;
+        let port = fields.text("port")?.ok_or_else(|| fields.wrong("port", "the name of a port"))?;
         let (drops, marked) = (fields.flag("drops")?, fields.flag("marked")?);
         if drops && marked {
-            return Err(fields.wrong("marked", "what is lost is not marked: leave out `drops` or `marked`"));
+            let remedy = "leave out `drops` or `marked`";
+            return Err(Refusal::with_remedy(400, "/marked: what is lost is not marked", "/marked", remedy));
         }
         let count = fields.number("count", MOST_FRAMES)?.unwrap_or(10);
         if count == 0 {
-            return Err(fields.wrong("count", "must be 1 or more; leave it out for 10"));
+            return Err(fields.wrong("count", "an integer from 1 on"));
         }
         Ok(Self {
             port: port.to_owned(),
@@ -149,9 +150,9 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn of(value: &'a Value, path: &'a str, known: &[&str]) -> Result<Self, Refusal> {
-        let Some(object) = value.as_object() else { return Err(bad(path, "an object is wanted here")) };
+        let Some(object) = value.as_object() else { return Err(bad(path, "an object")) };
         if let Some(unknown) = object.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(bad(&format!("{path}/{unknown}"), &format!("known here: {}", known.join(", "))));
+            return Err(bad(&format!("{path}/{unknown}"), &format!("one of {}", known.join(", "))));
         }
         Ok(Self { object, path })
     }
@@ -160,19 +161,19 @@ impl<'a> Fields<'a> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    fn wrong(&self, name: &str, detail: &str) -> Refusal {
-        bad(&format!("{}/{name}", self.path), detail)
+    fn wrong(&self, name: &str, wanted: &str) -> Refusal {
+        bad(&format!("{}/{name}", self.path), wanted)
     }
 
     fn text(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
-        let text = |value: &'a Value| value.as_str().ok_or_else(|| self.wrong(name, "a text is wanted here"));
+        let text = |value: &'a Value| value.as_str().ok_or_else(|| self.wrong(name, "a text"));
         self.value(name).map(text).transpose()
     }
 
     fn number(&self, name: &str, most: u64) -> Result<Option<u64>, Refusal> {
         let number = |value: &Value| {
             let fits = value.as_u64().filter(|n| *n <= most);
-            fits.ok_or_else(|| self.wrong(name, &format!("an integer from 0 to {most} is wanted here")))
+            fits.ok_or_else(|| self.wrong(name, &format!("an integer from 0 to {most}")))
         };
         self.value(name).map(number).transpose()
     }
@@ -183,20 +184,22 @@ impl<'a> Fields<'a> {
     }
 
     fn ip(&self, name: &str) -> Result<Option<IpAddr>, Refusal> {
-        let address = |text: &str| text.parse().map_err(|_| self.wrong(name, "an IP address is wanted here"));
+        let address = |text: &str| text.parse().map_err(|_| self.wrong(name, "an IP address"));
         self.text(name)?.map(address).transpose()
     }
 
     fn mac(&self, name: &str) -> Result<Option<Mac>, Refusal> {
         self.text(name)?
-            .map(|text| text.parse().map_err(|error: String| self.wrong(name, &error)))
+            .map(|text| {
+                text.parse().map_err(|_: String| self.wrong(name, "a MAC address, as 02:00:00:00:00:01"))
+            })
             .transpose()
     }
 }
 
-fn bad(path: &str, detail: &str) -> Refusal {
-    let fault = Fault { path: path.to_owned(), detail: detail.to_owned(), ..Fault::default() };
-    Refusal { status: 400, detail: format!("{path}: {detail}"), faults: vec![fault] }
+/// What stands at `path` is not what is wanted there.
+fn bad(path: &str, wanted: &str) -> Refusal {
+    Refusal::with_remedy(400, format!("{path}: {wanted} is wanted here"), path, &format!("write {wanted}"))
 }
 
 /// A frame some of whose copies are still on their way.

@@ -2,7 +2,7 @@
 
 use super::{Endpoint, Kind, Parameter};
 use crate::admin::Refusal;
-use crate::server::problem::{fault, problem};
+use crate::server::problem::{fault, problem, wrong_parameter};
 use crate::snapshot::SwitchInfo;
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode};
@@ -20,6 +20,8 @@ pub(crate) struct Given {
     pub headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
+    /// It came over the local socket.
+    pub local: bool,
     values: Vec<(&'static str, String)>,
 }
 
@@ -28,11 +30,21 @@ pub(crate) struct Wrong {
     status: StatusCode,
     detail: String,
     parameter: String,
+    remedy: String,
 }
 
 impl Wrong {
-    fn new(status: StatusCode, detail: impl Into<String>, parameter: &str) -> Self {
-        Self { status, detail: detail.into(), parameter: parameter.to_owned() }
+    fn new(
+        status: StatusCode,
+        detail: impl Into<String>,
+        parameter: &str,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { status, detail: detail.into(), parameter: parameter.to_owned(), remedy: remedy.into() }
+    }
+
+    fn answer(self, path: &str) -> Response<Body> {
+        wrong_parameter(self.status, path, &self.detail, &self.parameter, self.remedy)
     }
 }
 
@@ -44,14 +56,14 @@ impl Given {
         query: Option<&str>,
         info: &SwitchInfo,
     ) -> Result<Self, Box<Response<Body>>> {
-        let values = values(endpoint, path, query, info)
-            .map_err(|wrong| Box::new(problem(wrong.status, path, &wrong.detail, Some(&wrong.parameter))))?;
-        Ok(Self { endpoint, path: path.to_owned(), headers: HeaderMap::new(), body: Bytes::new(), values })
+        let values = values(endpoint, path, query, info).map_err(|wrong| Box::new(wrong.answer(path)))?;
+        let (path, headers, body) = (path.to_owned(), HeaderMap::new(), Bytes::new());
+        Ok(Self { endpoint, path, headers, body, local: false, values })
     }
 
-    /// The same with headers and body.
-    pub fn with(self, headers: HeaderMap, body: Bytes) -> Self {
-        Self { headers, body, ..self }
+    /// The same with headers and body; `local`: it came over the local socket.
+    pub fn with(self, headers: HeaderMap, body: Bytes, local: bool) -> Self {
+        Self { headers, body, local, ..self }
     }
 
     /// The value of a parameter, if it was given.
@@ -85,9 +97,9 @@ impl Given {
         problem(status, &self.path, detail, None)
     }
 
-    /// An answer that says what is wrong with a parameter.
-    pub fn wrong(&self, status: StatusCode, detail: &str, parameter: &str) -> Response<Body> {
-        problem(status, &self.path, detail, Some(parameter))
+    /// An answer that says what is wrong with a parameter, and what to write in its place.
+    pub fn wrong(&self, status: StatusCode, detail: &str, parameter: &str, remedy: String) -> Response<Body> {
+        wrong_parameter(status, &self.path, detail, parameter, remedy)
     }
 
     /// An answer that says why an order is not carried out.
@@ -119,14 +131,20 @@ fn values(
         let mut known = endpoint.parameters.iter().filter(in_query);
         let Some(known) = known.find(|known| known.name == name) else {
             let names: Vec<_> = endpoint.parameters.iter().filter(in_query).map(|known| known.name).collect();
-            let detail = match &names[..] {
-                [] => "unknown parameter: none is known here".to_owned(),
-                names => format!("unknown parameter; known here: {}", names.join(", ")),
+            let (detail, remedy) = match &names[..] {
+                [] => ("unknown parameter: none is known here".to_owned(), "leave it out".to_owned()),
+                names => {
+                    let names = names.join(", ");
+                    (
+                        format!("unknown parameter; known here: {names}"),
+                        format!("use one of {names}, or leave it out"),
+                    )
+                }
             };
-            return Err(Wrong::new(StatusCode::BAD_REQUEST, detail, &name));
+            return Err(Wrong::new(StatusCode::BAD_REQUEST, detail, &name, remedy));
         };
         if all.iter().any(|(other, _)| *other == name) {
-            return Err(Wrong::new(StatusCode::BAD_REQUEST, "given twice", &name));
+            return Err(Wrong::new(StatusCode::BAD_REQUEST, "given twice", &name, "give it once"));
         }
         all.push((known.name, check(known, value, info)?));
     }
@@ -136,18 +154,23 @@ fn values(
         .find(|known| known.required && !all.iter().any(|(n, _)| *n == known.name))
     {
         Some(missing) => {
-            Err(Wrong::new(StatusCode::BAD_REQUEST, format!("missing: {}", missing.what), missing.name))
+            let detail = format!("missing: {}", missing.what);
+            Err(Wrong::new(StatusCode::BAD_REQUEST, detail, missing.name, format!("add {}=", missing.name)))
         }
         None => Ok(all),
     }
 }
 
 fn malformed(part: &str) -> Wrong {
-    Wrong::new(StatusCode::BAD_REQUEST, "not UTF-8 in percent-encoding", part)
+    let remedy = "write other characters than letters and digits as % and two hexadecimal digits";
+    Wrong::new(StatusCode::BAD_REQUEST, "not UTF-8 in percent-encoding", part, remedy)
 }
 
 fn check(known: &Parameter, value: String, info: &SwitchInfo) -> Result<String, Wrong> {
-    let bad = |detail: String| Err(Wrong::new(StatusCode::BAD_REQUEST, detail, known.name));
+    let bad = |wanted: String| {
+        let detail = format!("`{value}` is not {wanted}");
+        Err(Wrong::new(StatusCode::BAD_REQUEST, detail, known.name, format!("write {wanted}")))
+    };
     match known.kind {
         Kind::Text | Kind::Pattern(_) => {}
         Kind::Integer(least, most) => {
@@ -155,8 +178,8 @@ fn check(known: &Parameter, value: String, info: &SwitchInfo) -> Result<String, 
             let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
             if !digits || value.parse::<u64>().map_or(true, |n| !(least..=most).contains(&n)) {
                 return bad(match most {
-                    u64::MAX => format!("an integer from {least} on is wanted here"),
-                    most => format!("an integer from {least} to {most} is wanted here"),
+                    u64::MAX => format!("an integer from {least} on"),
+                    most => format!("an integer from {least} to {most}"),
                 });
             }
         }
@@ -164,7 +187,7 @@ fn check(known: &Parameter, value: String, info: &SwitchInfo) -> Result<String, 
         Kind::Flag => {}
         Kind::Word(words) if !words().contains(&value.as_str()) => {
             let words: Vec<_> = words().into_iter().filter(|word| !word.is_empty()).collect();
-            return bad(format!("`{value}` is none of {}", words.join(", ")));
+            return bad(format!("one of {}", words.join(", ")));
         }
         Kind::Word(_) => {}
         Kind::Port | Kind::PortOrLag => {
@@ -172,8 +195,9 @@ fn check(known: &Parameter, value: String, info: &SwitchInfo) -> Result<String, 
             let ports = info.ports.iter().map(|port| port.name.as_str());
             let names: Vec<_> = ports.chain(lags.iter().map(|lag| lag.name.as_str())).collect();
             if !names.contains(&value.as_str()) {
-                let detail = format!("no port is called `{value}`; there are {}", names.join(", "));
-                return Err(Wrong::new(StatusCode::NOT_FOUND, detail, known.name));
+                let (detail, remedy) =
+                    (format!("no port is called `{value}`"), format!("name one of {}", names.join(", ")));
+                return Err(Wrong::new(StatusCode::NOT_FOUND, detail, known.name, remedy));
             }
         }
     }

@@ -34,11 +34,11 @@ pub enum ClientError {
         "whether a switch runs here cannot be seen: no rights for {0}; ask as the user it runs as or as root, or say --socket PATH"
     )]
     Denied(String),
-    /// More than one does.
-    #[error("several switches run here: say which with --name NAME, or --socket PATH: {0}")]
+    /// More than one does: what tells each from the others.
+    #[error("several switches run here: say one of {0}")]
     Several(String),
     /// None of those that do is called so.
-    #[error("no switch called `{0}` runs here: --name NAME is its [switch] name; these run: {1}")]
+    #[error("no switch called `{0}` runs here: --name NAME is its [switch] name; say one of {1}")]
     Unknown(String, String),
     /// The connection failed.
     #[error("{0}: {1}")]
@@ -89,10 +89,25 @@ pub fn find(folders: &[PathBuf], name: Option<&str>) -> Result<PathBuf, ClientEr
     match &its[..] {
         [] if !denied.is_empty() => Err(ClientError::Denied(list(&denied))),
         [] if alive.is_empty() => Err(ClientError::Nobody(list(folders))),
-        [] => Err(ClientError::Unknown(name.unwrap_or_default().to_owned(), list(&alive))),
+        [] => Err(ClientError::Unknown(name.unwrap_or_default().to_owned(), ways(&alive, &alive))),
         [one] => Ok(one.clone()),
-        many => Err(ClientError::Several(list(many))),
+        many => Err(ClientError::Several(ways(many, &alive))),
     }
+}
+
+/// What tells each of `some` from all that are alive: its name, where it is the only one of that, the number behind it, if
+/// it is a later one of the name, else its socket.
+fn ways(some: &[PathBuf], alive: &[PathBuf]) -> String {
+    let is_one = |name: &str| alive.iter().filter(|path| is_socket_of(path, name)).count() == 1;
+    let way = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = stem.split('-').next().unwrap_or_default();
+        match [name, &*stem].into_iter().find(|name| is_one(name)) {
+            Some(name) => format!("--name {name}"),
+            None => format!("--socket {}", path.display()),
+        }
+    };
+    some.iter().map(way).collect::<Vec<_>>().join(", ")
 }
 
 /// Opens `GET target`; the body comes out of what is returned.

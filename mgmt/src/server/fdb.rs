@@ -15,7 +15,7 @@ pub(super) async fn page(app: Arc<App>, given: Given) -> Response<Body> {
     };
     let question = match Question::of(&given, &app.snapshot()) {
         Ok(question) => question,
-        Err((status, parameter, detail)) => return given.wrong(status, &detail, parameter),
+        Err((status, parameter, detail, remedy)) => return given.wrong(status, &detail, parameter, remedy),
     };
     match desk.order(Order::Fdb(question)).await {
         Ok(Done::Fdb(page)) => long(&app, &given.path, JSON, || page.document(&app.snapshot())).await,

@@ -132,10 +132,11 @@ pub fn default_socket(switch: &str) -> PathBuf {
     folders().swap_remove(0).join(format!("{}.sock", socket_stem(switch)))
 }
 
-/// A switch of this name may have this socket, be it the first one of that name or a later one.
+/// A switch of this name may have this socket, be it the first one of that name or a later one; or, `NAME-PID`, that later
+/// one.
 pub fn is_socket_of(path: &Path, switch: &str) -> bool {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());
-    stem.is_some_and(|stem| stem.split('-').next() == Some(&*socket_stem(switch)))
+    stem.is_some_and(|stem| stem == switch || stem.split('-').next() == Some(&*socket_stem(switch)))
 }
 
 pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>) {

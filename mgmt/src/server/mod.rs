@@ -27,7 +27,7 @@ use crate::snapshot::{News, Reading, Snapshot, Source};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -126,7 +126,7 @@ pub(crate) struct App {
     refused: AtomicU64,
     malformed: AtomicU64,
     slow: Arc<AtomicU64>,
-    streams: AtomicUsize,
+    streams: stream::Streams,
     sending: long::Sending,
     asked: Asked,
 }
@@ -294,7 +294,7 @@ async fn serve(
         refused: AtomicU64::new(0),
         malformed: AtomicU64::new(0),
         slow: Arc::default(),
-        streams: AtomicUsize::new(0),
+        streams: stream::Streams::default(),
         sending: long::Sending::default(),
         asked,
     });

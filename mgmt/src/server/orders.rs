@@ -105,7 +105,7 @@ pub(super) async fn explain(app: Arc<App>, given: Given) -> Response<Body> {
     let question = questions::Question(question);
     match questions::answer(&in_force.config, &in_force.params, &seen, &snapshot.now.mcast, &question) {
         Ok(document) => json_text(&json(&document)),
-        Err(fault) => given.wrong(StatusCode::BAD_REQUEST, &fault.detail, &fault.path),
+        Err(fault) => given.wrong(StatusCode::BAD_REQUEST, &fault.detail, &fault.path, fault.remedy),
     }
 }
 

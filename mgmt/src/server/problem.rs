@@ -18,6 +18,18 @@ pub(crate) fn problem(
     answer(status, path, detail, parameter, Vec::new())
 }
 
+/// The problem of a parameter, and what to write in its place.
+pub(crate) fn wrong_parameter(
+    status: StatusCode,
+    path: &str,
+    detail: &str,
+    parameter: &str,
+    remedy: String,
+) -> Response<Body> {
+    let fault = Fault { path: parameter.to_owned(), detail: detail.to_owned(), remedy, ..Fault::default() };
+    answer(status, path, detail, Some(parameter), vec![fault])
+}
+
 /// A problem with several faults, each with its path.
 pub(crate) fn fault(status: StatusCode, path: &str, detail: &str, faults: Vec<Fault>) -> Response<Body> {
     answer(status, path, detail, None, faults)

@@ -45,12 +45,12 @@ pub(super) const JSON: &str = "application/json";
 /// The routes.
 pub(super) fn router(app: &Arc<App>, via: Via) -> Router {
     let all = api::all().iter();
-    all.fold(Router::new(), |router, endpoint| router.route(endpoint.path, route(endpoint)))
+    all.fold(Router::new(), |router, endpoint| router.route(endpoint.path, route(endpoint, via)))
         .with_state(Arc::clone(app))
         .layer(from_fn_with_state((Arc::clone(app), via), guard))
 }
 
-fn route(endpoint: &'static Endpoint) -> MethodRouter<Arc<App>> {
+fn route(endpoint: &'static Endpoint, via: Via) -> MethodRouter<Arc<App>> {
     let serve = move |State(app): State<Arc<App>>,
                       uri: Uri,
                       headers: HeaderMap,
@@ -61,7 +61,10 @@ fn route(endpoint: &'static Endpoint) -> MethodRouter<Arc<App>> {
             Err(error) => return problem(error.status(), path, "the body did not come as announced", None),
         };
         match Given::read(endpoint, path, uri.query(), &app.snapshot().info) {
-            Ok(given) => (endpoint.serve)(app, given.with(headers, body)).await,
+            Ok(given) => {
+                let given = given.with(headers, body, via != Via::Tcp);
+                (endpoint.serve)(app, given).await
+            }
             Err(refusal) => *refusal,
         }
     };

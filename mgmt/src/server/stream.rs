@@ -9,26 +9,53 @@ use bytes::Bytes;
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Streams at a time.
+/// Streams at a time, over TCP and over the local socket: each has its own, and both are well below the connections there
+/// may be, so those who listen for ever leave room for those who ask.
 const STREAMS: usize = 16;
 
-/// One reader's place in the log. Gives its place among the streams back when dropped.
+/// Places of answers that do not end by themselves.
+pub(super) struct Streams {
+    tcp: Arc<Semaphore>,
+    local: Arc<Semaphore>,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        let [tcp, local] = [(); 2].map(|()| Arc::new(Semaphore::new(STREAMS)));
+        Self { tcp, local }
+    }
+}
+
+impl Streams {
+    /// A place, until it is dropped; or the refusal of a request for which there is none.
+    pub fn place(&self, given: &Given) -> Result<OwnedSemaphorePermit, Box<Response<Body>>> {
+        let places = if given.local { &self.local } else { &self.tcp };
+        Arc::clone(places).try_acquire_owned().map_err(|_| {
+            let detail = "too many streams are open";
+            Box::new(last(given.problem(StatusCode::SERVICE_UNAVAILABLE, detail)))
+        })
+    }
+}
+
+/// The last answer on its connection: whoever is refused for want of room makes room.
+pub(super) fn last(mut refusal: Response<Body>) -> Response<Body> {
+    refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    refusal
+}
+
+/// One reader's place in the log.
 struct Reader {
     app: Arc<App>,
+    /// Its place among the streams.
+    _place: OwnedSemaphorePermit,
     cursor: u64,
     /// Only what happens at this one.
     port: Option<String>,
     sse: bool,
     follow: bool,
     silent: bool,
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.app.streams.fetch_sub(1, Relaxed);
-    }
 }
 
 /// `GET /v1/events`: what is kept since number `since` (or `Last-Event-ID`), then what comes, unless
@@ -49,14 +76,14 @@ pub(super) async fn events(app: Arc<App>, given: Given) -> Response<Body> {
     let accept = header_text("accept").unwrap_or("");
     let sse = given.text("format").map_or(!accept.contains("application/x-ndjson"), |format| format == "sse");
     let follow = given.flag("follow").unwrap_or(true);
-    if app.streams.fetch_add(1, Relaxed) >= STREAMS {
-        app.streams.fetch_sub(1, Relaxed);
-        return given.problem(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
-    }
+    let place = match app.streams.place(&given) {
+        Ok(place) => place,
+        Err(refusal) => return *refusal,
+    };
     // A number from a life before this one: all that is kept is new.
     let cursor = if cursor > lock(&app.log).last() { 0 } else { cursor };
     let port = given.text("port").map(str::to_owned);
-    let reader = Reader { app, cursor, port, sse, follow, silent: false };
+    let reader = Reader { app, _place: place, cursor, port, sse, follow, silent: false };
     let stream = futures_util::stream::unfold(reader, |mut reader| async move {
         let text = reader.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), reader))

@@ -317,7 +317,14 @@ fn the_socket_is_private_replaced_when_dead_and_removed() {
     assert_ne!(second.socket(), Some(path.as_path()), "the first lives: the second has a name of its own");
     assert!(client::find(&[folder.to_owned()], None).is_err_and(|e| e.to_string().contains("--socket")));
     let named = |name| client::find(&[folder.to_owned()], Some(name));
-    assert!(named("leaf1").is_err_and(|e| e.to_string().contains("several switches")));
+    let several = named("leaf1").unwrap_err().to_string();
+    let later = format!("leaf1-{}", std::process::id());
+    // What it says works.
+    assert!(
+        several.ends_with(&format!(": say one of --name {later}, --socket {}", path.display())),
+        "{several}"
+    );
+    assert_eq!(named(&later).unwrap(), second.socket().unwrap());
     drop(first);
     assert!(!path.exists());
     assert_eq!(
@@ -326,7 +333,7 @@ fn the_socket_is_private_replaced_when_dead_and_removed() {
         "with a number in its name it is `leaf1` still"
     );
     let unknown = named("leaf").unwrap_err().to_string();
-    assert!(unknown.contains("no switch called `leaf`") && unknown.contains("leaf1-"), "{unknown}");
+    assert!(unknown.contains("no switch called `leaf`") && unknown.ends_with("--name leaf1"), "{unknown}");
     assert_eq!(client::find(&[folder.to_owned()], None).unwrap(), second.socket().unwrap());
     drop(second);
     assert!(
@@ -358,7 +365,7 @@ fn a_client_learns_what_is_wrong() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(Options { socket: Some(dir.path().join("w.sock")), ..Options::default() });
     let error = client::get(server.socket().unwrap(), "/v1/queues?port=x").err().map(|e| e.to_string());
-    assert!(error.as_ref().is_some_and(|e| e.contains("404") && e.contains("there are p0")), "{error:?}");
+    assert!(error.as_ref().is_some_and(|e| e.contains("404") && e.contains("name one of p0")), "{error:?}");
     let target = format!("/v1/queues?port={}", client::encode("p\"1\\"));
     assert!(client::get(server.socket().unwrap(), &target).is_ok());
 }
@@ -517,6 +524,32 @@ fn streams_are_limited_and_places_come_back() {
     assert!(open().1.contains("503"));
     drop(streams);
     until(|| open().1.contains("200"));
+}
+
+/// Whoever is refused a stream does not keep the connection, and those over TCP do not take the places of the local socket.
+#[test]
+fn those_who_listen_for_ever_leave_room_for_those_who_ask() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(Options { socket: Some(dir.path().join("w.sock")), ..Options::default() });
+    let watch = b"POST /v1/watch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    let events = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let readers: Vec<_> = (0..80)
+        .map(|n| {
+            let mut stream = TcpStream::connect(server.address().unwrap()).unwrap();
+            // Nothing of the answer is read, and nothing is closed.
+            let _ = stream.write_all(if n % 5 == 0 { &watch[..] } else { events });
+            stream
+        })
+        .collect();
+    until(|| get(&server, "/metrics").body.contains("weir_http_requests_total{code=\"503\"}"));
+    for _ in 0..20 {
+        assert_eq!(get(&server, "/metrics").status, 200);
+    }
+    let mut own = client::open(server.socket().unwrap(), "/v1/events").unwrap();
+    let mut line = String::new();
+    own.read_line(&mut line).unwrap();
+    assert!(!line.is_empty());
+    drop(readers);
 }
 
 /// Sum of the frames of a distribution, from its foot.

@@ -1,6 +1,7 @@
 //! `POST /v1/watch`: frames that are followed, told as they come. NDJSON.
 
 use super::App;
+use super::stream::last;
 use crate::admin::watch::{Joiner, Watch};
 use crate::admin::{Done, Order};
 use crate::api::documents::{WatchLine, json};
@@ -12,6 +13,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How often the workers' records are read: well before their rings are full.
 const LOOK: Duration = Duration::from_millis(20);
@@ -30,6 +32,8 @@ const PIECE: usize = 64 * 1024;
 /// Somebody who watches.
 struct Watcher {
     app: Arc<App>,
+    /// Its place among the streams.
+    _place: OwnedSemaphorePermit,
     joiner: Joiner,
     lines: VecDeque<WatchLine>,
     until: Instant,
@@ -45,6 +49,11 @@ pub(super) async fn watch(app: Arc<App>, given: Given) -> Response<Body> {
         Ok(order) => order,
         Err(refusal) => return given.refused(&refusal),
     };
+    // Those who wait until nobody else watches hold a connection, too.
+    let place = match app.streams.place(&given) {
+        Ok(place) => place,
+        Err(refusal) => return *refusal,
+    };
     let asked = Instant::now();
     let answer = loop {
         match desk.order(Order::Watch(order.clone())).await {
@@ -59,12 +68,13 @@ pub(super) async fn watch(app: Arc<App>, given: Given) -> Response<Body> {
         Ok(Done::Said(_) | Done::Fdb(_)) => {
             return given.problem(StatusCode::INTERNAL_SERVER_ERROR, "an unexpected answer");
         }
-        Err(refusal) => return given.refused(&refusal),
+        Err(refusal) => return last(given.refused(&refusal)),
     };
     let joiner = Joiner::new(watching, order.count).only_marked(order.marked);
     let now = Instant::now();
     let lines = [joiner.head()].into();
-    let watcher = Watcher { app, joiner, lines, until: now + order.time, spoke: now, ended: false };
+    let watcher =
+        Watcher { app, _place: place, joiner, lines, until: now + order.time, spoke: now, ended: false };
     let stream = futures_util::stream::unfold(watcher, |mut watcher| async move {
         let text = watcher.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), watcher))

@@ -89,7 +89,7 @@ pub(super) fn pg_drops(a: &Answers, _: bool) -> Vec<Grid> {
     vec![a.grid_by_priority("pgs", ("Ingress PG dropped packets:", "Port", "PG"), |row| cell(&row["drops"]))]
 }
 
-/// `show pfcwd stats`: queues that have had a storm.
+/// `show pfcwd stats`: queues that have had a storm; all: those that are watched, too.
 pub(super) fn pfcwd(a: &Answers, all: bool) -> Vec<Grid> {
     let heads = [
         "QUEUE",
@@ -117,6 +117,12 @@ pub(super) fn pfcwd(a: &Answers, all: bool) -> Vec<Grid> {
             pair(row, "storm_last_rx_ok", "storm_last_rx_drop"),
         ]
     };
-    let rows = a.rows("pfc").iter().filter(|r| all || number(&r["storms_detected"]) > 0).map(row);
+    let watched = |row: &Value| {
+        let of =
+            a.config["PORT_QOS_MAP"][row["port"].as_str().unwrap_or_default()]["pfcwd_sw_enable"].as_str();
+        of.is_some_and(|all| all.split(',').any(|one| row["priority"].as_u64() == one.parse().ok()))
+    };
+    let shown = |row: &&Value| number(&row["storms_detected"]) > 0 || (all && watched(row));
+    let rows = a.rows("pfc").iter().filter(shown).map(row);
     vec![Grid::new("", &heads, rows.collect())]
 }

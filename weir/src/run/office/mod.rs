@@ -246,7 +246,12 @@ impl Office {
         dry_run: bool,
     ) -> Option<Task> {
         let ready = prepared.and_then(|prepared| match (self.work.before.is_some() && !dry_run, dry_run) {
-            (true, _) => Err(Refusal::new(409, "another configuration waits to be confirmed or rolled back")),
+            (true, _) => Err(Refusal::with_remedy(
+                409,
+                "another configuration waits to be confirmed or rolled back",
+                "config",
+                "keep it with `weir apply --confirm` or go back with `weir apply --rollback` first",
+            )),
             (_, true) => Ok(prepared),
             _ => self.have_room().map(|()| prepared),
         });
@@ -406,14 +411,17 @@ impl Office {
         let Some(port) = config.port(&watch.port) else {
             let fault = Fault {
                 path: "/port".into(),
-                detail: format!("no port is called `{}`; there are {}", watch.port, names.join(", ")),
+                detail: format!("no port is called `{}`", watch.port),
+                remedy: format!("name one of {}", names.join(", ")),
                 ..Fault::default()
             };
             return Err(Refusal { status: 404, detail: fault.detail.clone(), faults: vec![fault] });
         };
         self.disarm();
         if self.work.watched.is_some() {
-            return Err(Refusal::new(409, "somebody follows frames already: one at a time"));
+            let detail = "somebody follows frames already: one at a time";
+            let remedy = "end the `weir trace` or `weir capture` that does, or ask again when it has ended";
+            return Err(Refusal::with_remedy(409, detail, "/port", remedy));
         }
         self.have_room()?;
         let order = TapOrder {
