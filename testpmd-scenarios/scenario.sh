@@ -65,7 +65,7 @@ start_testpmd() {
     local args
     mapfile -t args < <(sed -e 's/#.*//' -e "s/socket=weir/socket=weir-$$/" "$here/testpmd.args" | xargs -n1)
     mkfifo "$dir/keyboard"
-    (cd "$dir" && exec stdbuf -oL dpdk-testpmd --file-prefix="weir-$$" "${args[@]}" --cmdline-file="$here/commands") \
+    (cd "$dir" && RUNTIME_DIRECTORY="$dir" exec stdbuf -oL dpdk-testpmd --file-prefix="weir-$$" "${args[@]}" --cmdline-file="$here/commands") \
         <"$dir/keyboard" >"$dir/testpmd.log" 2>&1 &
     testpmd_pid=$!
     exec 9>"$dir/keyboard"

@@ -1,11 +1,14 @@
 //! EAL arguments: what is added so that DPDK starts without root, hugepages and a NIC.
 
+/// DPDK's own name for a run-time folder.
+const DEFAULT_PREFIX: &str = "rte";
+
 /// The whole argument vector, program name first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Args {
     pub argv: Vec<String>,
-    /// The run-time folder's name, if it was chosen here and belongs to this process alone.
-    pub own_prefix: Option<String>,
+    /// Name of the run-time folder; `None` for a process that runs in that of another.
+    pub prefix: Option<String>,
 }
 
 /// DPDK's limit is on ids, which begin with the main lcore.
@@ -42,7 +45,6 @@ impl Args {
     pub(crate) fn complete(given: &[String], mebibytes: Option<u64>, pid: u32, cpus: &[usize]) -> Self {
         let has = |options: &[&str]| has_any(given, options);
         let mut argv = vec!["weir".to_owned()];
-        let mut own_prefix = None;
         if !wants_hugepages(given) {
             if !has(&[NO_HUGE]) {
                 argv.push(NO_HUGE.into());
@@ -55,9 +57,7 @@ impl Args {
             argv.push(NO_PCI.into());
         }
         if !has(PREFIX) {
-            let prefix = format!("weir-{pid}");
-            argv.push(format!("--file-prefix={prefix}"));
-            own_prefix = Some(prefix);
+            argv.push(format!("--file-prefix=weir-{pid}"));
         }
         if !places_lcores(given) && !cpus.is_empty() {
             argv.push(format!("--lcores={}", floating_main_and_workers(cpus)));
@@ -68,18 +68,31 @@ impl Args {
             argv.push("--log-level=lib.telemetry:error".into());
         }
         argv.extend_from_slice(given);
-        Self { argv, own_prefix }
+        Self::of(argv)
     }
 
     /// `given` and nothing else.
     pub(crate) fn exact(given: &[String]) -> Self {
-        let argv = std::iter::once("weir".to_owned()).chain(given.iter().cloned()).collect();
-        Self { argv, own_prefix: None }
+        Self::of(std::iter::once("weir".to_owned()).chain(given.iter().cloned()).collect())
+    }
+
+    fn of(argv: Vec<String>) -> Self {
+        let primary = value(&argv, "--proc-type").is_none_or(|kind| kind == "primary");
+        let prefix = value(&argv, "--file-prefix").unwrap_or(DEFAULT_PREFIX);
+        let prefix = primary.then(|| prefix.to_owned());
+        Self { argv, prefix }
     }
 
     pub(crate) fn has(&self, option: &str) -> bool {
         self.argv.iter().any(|arg| is(arg, option))
     }
+}
+
+/// The last value of an option, `--opt=value` or `--opt value`.
+pub fn value<'a>(argv: &'a [String], option: &str) -> Option<&'a str> {
+    let at = argv.iter().rposition(|arg| is(arg, option))?;
+    let value = argv[at].strip_prefix(option)?.strip_prefix('=');
+    value.or_else(|| argv.get(at + 1).map(String::as_str))
 }
 
 /// Whether DPDK, started with these arguments, takes its memory from hugepages: it does where an argument says so, and
@@ -157,7 +170,7 @@ mod tests {
                 "--log-level=lib.telemetry:error"
             ]
         );
-        assert_eq!(args.own_prefix.as_deref(), Some("weir-7"));
+        assert_eq!(args.prefix.as_deref(), Some("weir-7"));
     }
 
     #[test]
@@ -174,9 +187,24 @@ mod tests {
         ];
         let args = complete(&given);
         assert_eq!(args.argv[1..], given);
-        assert_eq!(args.own_prefix, None);
+        assert_eq!(args.prefix.as_deref(), Some("x"));
         assert!(args.has("--in-memory"));
         assert!(!args.has("--no-huge"));
+    }
+
+    #[test]
+    fn a_folder_is_that_of_the_process_unless_it_runs_in_that_of_another() {
+        for (given, prefix) in [
+            (&["--file-prefix", "a"][..], Some("a")),
+            (&["--file-prefix=a", "--file-prefix=b"], Some("b")),
+            (&["--file-prefix=a", "--proc-type=primary"], Some("a")),
+            (&["--proc-type", "primary"], Some("rte")),
+            (&["--file-prefix=a", "--proc-type=secondary"], None),
+            (&["--file-prefix=a", "--proc-type", "auto"], None),
+        ] {
+            assert_eq!(complete(given).prefix.as_deref(), prefix, "{given:?}");
+            assert_eq!(Args::exact(&complete(given).argv[1..]).prefix.as_deref(), prefix, "{given:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use weir_dpdk_sys as sys;
 
@@ -31,7 +32,7 @@ struct Inner {
     _argv: Vec<CString>,
     lcores: Vec<Lcore>,
     capture: AtomicBool,
-    /// Run-time folder to remove at the end, where its name is this process's own.
+    /// Run-time folder to remove at the end, unless it is that of another process.
     own_folder: Option<PathBuf>,
     state: Mutex<State>,
 }
@@ -116,12 +117,16 @@ impl Eal {
         if files < FILES {
             return Err(EalError::FewFiles { limit: files, needed: FILES });
         }
+        let expected = args.prefix.as_ref().map(|prefix| folder::parent().join(prefix));
+        if let Some(folder) = expected.filter(|folder| !folder::wait_for_end(folder, ENDING)) {
+            return Err(EalError::Ending { folder: folder.display().to_string() });
+        }
         let init = std::thread::spawn(move || {
             let done = rte_eal_init(&argv);
             (argv, done)
         });
         let (argv, done) = init.join().expect("the initialising thread runs C code and cannot panic");
-        let own_folder = args.own_prefix.as_ref().and_then(|prefix| {
+        let own_folder = args.prefix.as_ref().and_then(|prefix| {
             let folder = runtime_folder();
             (folder.file_name() == Some(prefix.as_ref())).then_some(folder)
         });
@@ -129,8 +134,9 @@ impl Eal {
             folder::remove_stale(folder);
         }
         if let Err((errno, reason)) = done {
-            remove_folder(own_folder.as_ref());
-            return Err(explain(args, errno, reason));
+            let error = explain(args, errno, reason);
+            remove_folder(own_folder.as_ref().filter(|folder| !folder::is_in_use(folder)));
+            return Err(error);
         }
         Ok(Self(Arc::new(Inner {
             _argv: argv,
@@ -303,6 +309,9 @@ fn explain(args: &Args, errno: i32, reason: String) -> EalError {
         _ => EalError::Failed { reason, arguments: args.argv[1..].join(" ") },
     }
 }
+
+/// For so long a start waits for a process that was killed and whose devices the kernel still closes.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// Open files the EAL, its devices and management need at least.
 const FILES: u64 = 64;

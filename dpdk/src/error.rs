@@ -33,6 +33,15 @@ pub enum EalError {
         /// Folder of the run-time files.
         folder: String,
     },
+    /// The process that had this prefix was killed, and is not gone yet; or one that was attached to it lives on.
+    #[error(
+        "files in {folder} are still held by a process that is ending, or by one that was attached to it (dpdk-dumpcap): start \
+         again when that is gone (fuser -v {folder}/*), or with another --file-prefix=NAME"
+    )]
+    Ending {
+        /// Folder of the run-time files.
+        folder: String,
+    },
     /// Run-time files cannot be made.
     #[error(
         "cannot make a folder in {folder}: it must belong to this user; set XDG_RUNTIME_DIR (in a service RUNTIME_DIRECTORY, \

@@ -1,8 +1,12 @@
 //! Folders of DPDK's run-time files, one per process: whose they are, and what is left of those that are gone.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Between two looks whether a process is gone.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Where DPDK makes them: in the folder of a service (systemd.exec(5)), of root, or of a user's session.
 pub(crate) fn parent() -> PathBuf {
@@ -23,14 +27,63 @@ pub(crate) fn can_be_made(parent: &Path) -> bool {
 
 /// A process that is not this one holds the lock every primary process holds.
 pub(crate) fn is_in_use(folder: &Path) -> bool {
-    let Ok(config) = File::options().read(true).write(true).open(folder.join("config")) else { return false };
+    holder(folder).is_some()
+}
+
+/// The process that is not this one and holds the lock every primary process holds.
+fn holder(folder: &Path) -> Option<libc::pid_t> {
+    let config = File::options().read(true).write(true).open(folder.join("config")).ok()?;
     // SAFETY: the call reads and fills one struct of numbers, valid when zero, which means the whole file.
     unsafe {
         let mut lock: libc::flock = std::mem::zeroed();
         lock.l_type = libc::F_WRLCK as i16;
         let asked = libc::fcntl(config.as_raw_fd(), libc::F_GETLK, &raw mut lock);
-        asked == 0 && lock.l_type != libc::F_UNLCK as i16
+        (asked == 0 && lock.l_type != libc::F_UNLCK as i16).then_some(lock.l_pid)
     }
+}
+
+/// Waits until the process that ran here, if it was killed, has let go of its files: it does so one by one, and closing a packet
+/// socket between them takes a while. `false`: it has not after `patience`.
+pub(crate) fn wait_for_end(folder: &Path, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    while is_ending(folder) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
+}
+
+/// The process that ran here is dying: it holds what every primary process holds, or holds that no longer and its memory still.
+fn is_ending(folder: &Path) -> bool {
+    match holder(folder) {
+        Some(pid) => is_dying(pid),
+        None => {
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            let mut arrays =
+                files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b"fbarray_"));
+            arrays.any(|file| is_locked(&file.path()))
+        }
+    }
+}
+
+/// The kernel takes the process apart, or has and nobody has asked how it ended.
+fn is_dying(pid: libc::pid_t) -> bool {
+    /// `PF_EXITING` of the ninth field of proc_pid_stat(5).
+    const EXITING: u64 = 0x4;
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The second field is a name in parentheses, of any bytes.
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
+    let state = fields.next();
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok()).unwrap_or(0);
+    matches!(state, Some("Z" | "X")) || flags & EXITING != 0
+}
+
+/// Somebody holds the lock that each process has on the files of its memory, shared, and the next primary asks for alone.
+fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 
 /// Removes what killed processes have left beside the folder of this one, `weir-PID`.
@@ -57,6 +110,34 @@ pub(crate) fn is_hugetlbfs_mounted() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_waits_until_a_process_that_was_killed_has_let_go_of_its_files() {
+        let base = std::env::temp_dir().join(format!("weir-ending-{}", std::process::id()));
+        std::fs::create_dir_all(&base).unwrap();
+        assert!(wait_for_end(&base, Duration::ZERO) && wait_for_end(&base.join("none"), Duration::ZERO));
+        std::fs::write(base.join("config"), "x").unwrap();
+        let array = File::create(base.join("fbarray_memzone")).unwrap();
+        assert!(wait_for_end(&base, Duration::ZERO), "left by one that is gone");
+        array.lock_shared().unwrap();
+        assert!(!wait_for_end(&base, Duration::from_millis(30)));
+        let waits = std::thread::spawn({
+            let base = base.clone();
+            move || wait_for_end(&base, Duration::from_secs(60))
+        });
+        drop(array);
+        assert!(waits.join().unwrap());
+        // This process lives, and so does whoever has it as its child.
+        assert!(!is_dying(std::process::id() as libc::pid_t) && !is_dying(0));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_dying(child.id() as libc::pid_t) {
+            assert!(Instant::now() < deadline, "it has ended, and nobody has asked how");
+            std::thread::sleep(LOOK);
+        }
+        child.wait().unwrap();
+        std::fs::remove_dir_all(&base).unwrap();
+    }
 
     #[test]
     fn only_folders_of_processes_that_are_gone_are_removed() {

@@ -93,6 +93,25 @@ pub struct Running {
     stdout: Arc<Mutex<String>>,
     stderr: Arc<Mutex<String>>,
     readers: Vec<JoinHandle<()>>,
+    /// Folder of DPDK's files that only this process uses, and leaves where it is killed.
+    folder: Option<PathBuf>,
+}
+
+/// The folder of DPDK's files of a program that is told its name, unless it runs in that of another.
+fn folder_of(command: &Command) -> Option<PathBuf> {
+    let words =
+        || std::iter::once(command.get_program()).chain(command.get_args()).filter_map(|word| word.to_str());
+    if !words().any(|word| word == WEIR || word == "dpdk-testpmd") {
+        return None;
+    }
+    let mut args = words();
+    let prefix = args.find_map(|word| word.strip_prefix("--file-prefix="))?;
+    let set = |name: &str| {
+        let own = command.get_envs().find(|(key, _)| *key == name).map(|(_, value)| value.map(Into::into));
+        own.unwrap_or_else(|| std::env::var_os(name))
+    };
+    let parent = set("RUNTIME_DIRECTORY").unwrap_or_else(|| "/var/run".into());
+    Some(Path::new(&parent).join("dpdk").join(prefix))
 }
 
 fn collect(from: impl Read + Send + 'static) -> (Arc<Mutex<String>>, JoinHandle<()>) {
@@ -117,9 +136,10 @@ impl Running {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let folder = folder_of(command);
         let (stdout, one) = collect(child.stdout.take().expect("piped"));
         let (stderr, other) = collect(child.stderr.take().expect("piped"));
-        Self { child, stdout, stderr, readers: vec![one, other] }
+        Self { child, stdout, stderr, readers: vec![one, other], folder }
     }
 
     /// What it has printed so far.
@@ -202,6 +222,9 @@ impl Drop for Running {
         // Nobody waits for it any more; if it has ended already there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
     }
 }
 
