@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::check;
 use crate::machine::{Hugepages, Machine, list};
 use crate::output::OUT;
+use crate::run::af_packet;
 use crate::run::devargs::{self, address};
 use crate::run::devices;
 use crate::run::kernel;
@@ -117,6 +118,7 @@ fn examine(machine: &Machine, config: Option<&Config>, running: Option<&Value>) 
     let workers = workers(config, running);
     let mut found = vec![hugepages(machine, config), locked_memory(machine, config)];
     found.extend(drivers(machine, config));
+    found.extend(rights(machine, config));
     found.extend(mtus(machine, config));
     found.extend(cores(machine, &workers));
     found.push(clock(machine));
@@ -246,6 +248,14 @@ fn drivers(machine: &Machine, config: Option<&Config>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// What whoever asks may not do; the switch may run as somebody else.
+fn rights(machine: &Machine, config: Option<&Config>) -> Option<Finding> {
+    let ports = config.map_or(&[][..], |config| &config.ports);
+    let (lacking, (what, remedy)) =
+        ports.iter().find_map(|port| Some((port, af_packet::lacks_rights(port, machine)?)))?;
+    Some(finding(Level::Fail, "rights", format!("{}: {what}", lacking.name), remedy))
 }
 
 /// Ports with an interface of the kernel: `mtu` counts the Ethernet header, that of an interface does not, and it takes a

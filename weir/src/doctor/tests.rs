@@ -95,6 +95,19 @@ fn each_fault_is_found_and_has_its_remedy() {
 }
 
 #[test]
+fn rights_that_lack_for_an_interface_of_the_kernel_fail() {
+    let text = "[[port]]\nname = \"a\"\ndevice = \"net_af_packet0,iface=veth0\"\nrate = \"1G\"\n";
+    let config = weir_config::load("t.toml", text).unwrap_or_else(|e| panic!("{e:?}")).config;
+    for (held, lacks) in [("0000000000000000", true), ("0000000000002000", false)] {
+        let status = format!("Cpus_allowed_list:\t0-7\nCapEff:\t{held}\n");
+        let (_root, machine) = machine(&[("proc/self/status", &status)]);
+        let found = examine(&machine, Some(&config), None);
+        let rights = found.iter().find(|f| f.what == "rights");
+        assert_eq!(rights.map(|f| f.level), lacks.then_some(Level::Fail), "{held}: {found:?}");
+    }
+}
+
+#[test]
 fn devices_without_a_driver_for_dpdk_fail() {
     let (root, machine) = machine(GOOD);
     assert_eq!(level(&examine(&machine, Some(&nic()), None), "driver"), Level::Fail);

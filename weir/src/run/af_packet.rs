@@ -99,18 +99,28 @@ pub fn devargs(port: &PortConfig) -> Result<Cow<'_, str>> {
     Ok(Cow::Owned(format!("{},framesz={needed},blocksz={}", port.device, 2 * needed)))
 }
 
+/// What this process may not do for a port that is an interface of the kernel (CAP_NET_RAW of capabilities(7)), and what to
+/// change. Where the system does not tell, the driver has to.
+pub fn lacks_rights(port: &PortConfig, machine: &Machine) -> Option<(&'static str, &'static str)> {
+    const CAP_NET_RAW: u32 = 13;
+    interface(port)?;
+    machine.capabilities().filter(|all| all >> CAP_NET_RAW & 1 == 0).map(|_| {
+        (
+            "net_af_packet opens raw sockets, which this process may not",
+            "run as root, or setcap cap_net_raw,cap_net_admin+ep the program",
+        )
+    })
+}
+
 /// What the driver does not say of a socket that it cannot open, and of an interface that loses long frames.
 ///
 /// # Errors
 /// This process may not open raw sockets (CAP_NET_RAW of capabilities(7)); the ring or the interface is too small for the
 /// port's `mtu`.
 pub fn fits(port: &PortConfig, machine: &Machine) -> Result<()> {
-    const CAP_NET_RAW: u32 = 13;
     let Some(interface) = interface(port) else { return Ok(()) };
-    // Where the system does not tell, the driver has to: of rights and of interfaces.
-    if machine.capabilities().is_some_and(|all| all >> CAP_NET_RAW & 1 == 0) {
-        let what = "net_af_packet opens raw sockets, which this process may not";
-        return Err(refuse("", what, "run as root, or setcap cap_net_raw,cap_net_admin+ep the program"));
+    if let Some((what, remedy)) = lacks_rights(port, machine) {
+        return Err(refuse("", what, remedy));
     }
     devargs(port)?;
     match machine.mtu(interface).and_then(|mtu| too_small(port, interface, mtu)) {

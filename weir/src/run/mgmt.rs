@@ -6,7 +6,9 @@ use super::inc::PageReader;
 use super::off_core::Thread;
 use crate::refusal::refuse;
 use anyhow::{Error, Result, anyhow};
+use nix::unistd::{AccessFlags, access};
 use serde_json::Value;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -197,12 +199,33 @@ fn tls(mgmt: &MgmtConfig) -> Option<TlsFiles> {
     mgmt.tls.as_ref().map(|tls| TlsFiles { cert: (&tls.cert).into(), key: (&tls.key).into() })
 }
 
-/// What is wrong with the files of tokens and of TLS, all of it: no switch starts with them.
+/// What is wrong with the files of tokens and of TLS, and with the socket, all of it: no switch starts with them.
 pub fn refused_files(mgmt: &MgmtConfig) -> Vec<Error> {
-    match (mgmt.listen, &mgmt.socket) {
-        (None, MgmtSocket::Off) => Vec::new(),
-        _ => secrets(mgmt).1,
+    if (mgmt.listen, &mgmt.socket) == (None, &MgmtSocket::Off) {
+        return Vec::new();
     }
+    let mut refused = secrets(mgmt).1;
+    if let MgmtSocket::Path(path) = &mgmt.socket {
+        refused.extend(in_the_way(Path::new(path)).map(|what| {
+            refuse("mgmt.socket", format!("{path}: {what}"), "choose another `[mgmt] socket`, or \"off\"")
+        }));
+    }
+    refused
+}
+
+/// Why no socket can be made there.
+fn in_the_way(path: &Path) -> Option<&'static str> {
+    if let Ok(there) = path.symlink_metadata() {
+        return (!there.file_type().is_socket()).then_some("what is there is not a socket, and stays");
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute.ancestors().skip(1).find(|folder| folder.exists())?;
+    if !folder.is_dir() {
+        return Some("one of its folders is a file");
+    }
+    access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
+        .is_err()
+        .then_some("its folder may not be written to")
 }
 
 /// The tokens, and what is wrong with them and with the files of TLS.

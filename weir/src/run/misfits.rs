@@ -1,7 +1,7 @@
 //! What a configuration asks for and this machine does not have, known before DPDK is asked, whose words for it are many. `check` tells
 //! all of it, a start the first.
 
-use super::{af_packet, devargs};
+use super::{af_packet, devargs, sockets};
 use crate::machine::Machine;
 use crate::refusal::{at, refuse};
 use anyhow::Error;
@@ -14,9 +14,34 @@ const EAL: &str = "eal.args";
 
 /// What there is not, each with its place and what to change. `args`: all EAL arguments.
 pub fn misfits(ports: &[PortConfig], args: &[String], machine: &Machine) -> Vec<Error> {
-    let lcores = lcores(ports, args, machine).err().into_iter();
-    let devices = ports.iter().filter_map(|port| at(named(port), device(port, machine)).err());
+    let arguments = arguments(args, machine).err().into_iter();
+    let lcores = arguments.chain(lcores(ports, args, machine).err());
+    let devices = ports.iter().filter_map(|port| at(named(port), device(port, ports, machine)).err());
     lcores.chain(too_many(ports)).chain(devices).collect()
+}
+
+/// Arguments that start no switch, which DPDK says in words of its own or not at all.
+fn arguments(args: &[String], machine: &Machine) -> Result<(), Error> {
+    if let Some(help) = args.iter().find(|arg| matches!(arg.as_str(), "-h" | "--help" | "-v" | "--version")) {
+        let what = format!("`{help}` has DPDK write a text and end");
+        return Err(refuse(EAL, what, "leave it out; dpdk-testpmd -h lists DPDK's options"));
+    }
+    if args::value(args, "--proc-type") == Some("secondary") {
+        let what = "--proc-type=secondary runs in the memory of another process, and a switch has its own";
+        return Err(refuse(EAL, what, "leave it out"));
+    }
+    if let Some(prefix) =
+        args::value(args, "--file-prefix").filter(|prefix| prefix.contains('/') || prefix.is_empty())
+    {
+        let what = format!("--file-prefix={prefix} is no name of a folder");
+        return Err(refuse(EAL, what, "write one without `/`, e.g. --file-prefix=leaf1"));
+    }
+    let pages = machine.hugepages();
+    if args::wants_hugepages(args) && !pages.is_empty() && pages.iter().all(|pages| pages.total == 0) {
+        let remedy = "reserve some (sysctl vm.nr_hugepages=512, or weir prepare CONFIG), or add --no-huge";
+        return Err(refuse(EAL, "these arguments take hugepages, and there are none", remedy));
+    }
+    Ok(())
 }
 
 /// More ports than DPDK was built for. A pair of rings is two of them.
@@ -91,7 +116,7 @@ fn lcores(ports: &[PortConfig], args: &[String], machine: &Machine) -> Result<()
 }
 
 /// The device of a port.
-fn device(port: &PortConfig, machine: &Machine) -> Result<(), Error> {
+fn device(port: &PortConfig, all: &[PortConfig], machine: &Machine) -> Result<(), Error> {
     match port.kind {
         DeviceKind::Pci => {
             let address = devargs::address(&port.device);
@@ -119,14 +144,37 @@ fn device(port: &PortConfig, machine: &Machine) -> Result<(), Error> {
                 ));
             }
             let file = devargs::argument(&port.device, &["net_pcap", "eth_pcap"], "rx_pcap");
-            if let Some(file) = file.filter(|file| !Path::new(file).exists()) {
-                return Err(refuse("", format!("no file {file} is here"), "name a capture that is there"));
+            if let Some(file) = file.filter(|file| !Path::new(file).is_file()) {
+                let what = match Path::new(file).exists() {
+                    true => format!("{file} is no file"),
+                    false => format!("no file {file} is here"),
+                };
+                return Err(refuse("", what, "name a capture that is there"));
+            }
+            let file = devargs::argument(&port.device, &["net_pcap", "eth_pcap"], "tx_pcap");
+            if let Some(file) = file.filter(|file| !can_be_written(Path::new(file))) {
+                let what = format!("{file} cannot be written: it is a folder, or its folder is not there");
+                return Err(refuse("", what, "name a file in a folder that is there"));
+            }
+            if let Some(server) = sockets::missing_server(&port.device, all, machine) {
+                let what = format!("no memif server listens at {server}, and a client tries once");
+                return Err(refuse(
+                    "",
+                    what,
+                    "start the other side first, or make this one the server (role=server)",
+                ));
             }
             af_packet::fits(port, machine)?;
         }
         DeviceKind::Ring | DeviceKind::Inc => {}
     }
     Ok(())
+}
+
+/// There may be such a file.
+fn can_be_written(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    !path.is_dir() && folder.is_none_or(Path::is_dir)
 }
 
 #[cfg(test)]
@@ -209,6 +257,35 @@ mod tests {
     }
 
     #[test]
+    fn arguments_that_start_no_switch_are_told() {
+        let (folder, machine) = machine();
+        let told = |args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            arguments(&args, &machine).map_err(|error| format!("{error:#}")).err().unwrap_or_default()
+        };
+        for (args, words) in [
+            (&["-h"][..], "has DPDK write a text"),
+            (&["--no-huge", "--proc-type=secondary"], "a switch has its own"),
+            (&["--file-prefix", "a/b"], "without `/`"),
+        ] {
+            assert!(told(args).contains(words), "{args:?}: {}", told(args));
+        }
+        // Where the system does not tell, DPDK has to.
+        assert_eq!(told(&["--huge-dir=/dev/hugepages"]), "");
+        let pages = folder.path().join("sys/kernel/mm/hugepages/hugepages-2048kB");
+        std::fs::create_dir_all(&pages).unwrap();
+        for (total, words) in [("0", "vm.nr_hugepages"), ("4", "")] {
+            std::fs::write(pages.join("nr_hugepages"), total).unwrap();
+            std::fs::write(pages.join("free_hugepages"), total).unwrap();
+            let told = told(&["--huge-dir=/dev/hugepages"]);
+            assert!(told.contains(words) && told.is_empty() == words.is_empty(), "{told}");
+        }
+        for good in [&["--no-huge", "--file-prefix=leaf1"][..], &["--proc-type=primary", "--no-huge"], &[]] {
+            assert_eq!(told(good), "", "{good:?}");
+        }
+    }
+
+    #[test]
     fn dpdk_has_room_for_all_ports_of_which_rings_are_two() {
         let ports = |count: usize, device: &str| -> String {
             (0..count).map(|n| port(&format!("p{n}"), &device.replace('N', &n.to_string()), "")).collect()
@@ -228,12 +305,18 @@ mod tests {
             port("c", "0000:3b:00.0", ""),
             port("d", "net_pcap0,rx_pcap=/nowhere/in.pcap", ""),
             port("e", "net_null0", ""),
+            port("f", "net_pcap1,rx_pcap=/proc/self/fd", ""),
+            port("g", "net_pcap2,tx_pcap=/nowhere/out.pcap", ""),
+            port("h", "net_memif0,role=client,socket=/nowhere/m.sock,socket-abstract=no", ""),
         ];
         let told = told(&all.concat(), &[]);
         let words = [
             "port b (net_af_packet1,iface=eth0.1): no interface eth0.1",
             "port c (0000:3b:00.0)",
             "/nowhere/in.pcap",
+            "/proc/self/fd is no file",
+            "/nowhere/out.pcap cannot be written",
+            "no memif server listens at /nowhere/m.sock",
         ];
         assert_eq!(told.len(), words.len(), "{told:?}");
         for (told, words) in told.iter().zip(words) {

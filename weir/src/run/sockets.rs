@@ -8,30 +8,60 @@
 //! The socket of a memif server is ours, and the driver's lies behind it ([`MemifListener`] says why).
 
 use super::devargs;
+use crate::machine::Machine;
 use crate::output::say_err;
 use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::Permissions;
-use std::io::ErrorKind::ConnectionRefused;
+use std::io::ErrorKind::{ConnectionRefused, NotFound};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use weir_config::{MEMIF_SOCKET, PortConfig};
 use weir_dpdk::{Eal, MemifAddress, MemifListener};
 
-/// Where peers of a memif server connect.
-fn memif_server(device: &str) -> Option<MemifAddress> {
-    let memif = |key| devargs::argument(device, &["net_memif"], key);
-    if !matches!(memif("role"), Some("server" | "master")) {
+/// Where a memif server listens, and whether this device is that server, or a client of it.
+fn memif(device: &str) -> Option<(MemifAddress, bool)> {
+    if !device.starts_with("net_memif") {
         return None;
     }
+    let memif = |key| devargs::argument(device, &["net_memif"], key);
+    let is_server = matches!(memif("role"), Some("server" | "master"));
     let socket = memif("socket").unwrap_or(MEMIF_SOCKET);
-    Some(match memif("socket-abstract") {
+    let address = match memif("socket-abstract") {
         Some("no") => MemifAddress::Path(socket.into()),
         _ => MemifAddress::Abstract(socket.into()),
-    })
+    };
+    Some((address, is_server))
+}
+
+/// Where peers of a memif server connect.
+fn memif_server(device: &str) -> Option<MemifAddress> {
+    memif(device).filter(|(_, is_server)| *is_server).map(|(address, _)| address)
+}
+
+/// The server of a memif client, if nobody listens there, and none of these ports will. The driver tries once, when the device
+/// starts, and says no more than that it failed.
+pub fn missing_server(device: &str, ports: &[PortConfig], machine: &Machine) -> Option<String> {
+    let (address, _) = memif(device).filter(|(_, is_server)| !is_server)?;
+    if ports.iter().any(|port| memif_server(&port.device).as_ref() == Some(&address)) {
+        return None;
+    }
+    match address {
+        // A socket of another type meets nobody, but those who listen are told from none.
+        MemifAddress::Path(path) => {
+            let refused = UnixStream::connect(&path).err()?;
+            matches!(refused.kind(), ConnectionRefused | NotFound).then(|| path.display().to_string())
+        }
+        // Those are found by name and type, and whoever connects is a peer.
+        MemifAddress::Abstract(name) => {
+            let suffix = format!(" @{name}");
+            let all = machine.text("proc/net/unix")?;
+            (!all.lines().any(|line| line.ends_with(&suffix))).then(|| format!("the abstract socket {name}"))
+        }
+    }
 }
 
 /// The socket file the driver of this port will make.
@@ -177,6 +207,32 @@ mod tests {
         }
         for other in ["net_vhost0,iface=/run/a.sock,client=1", "net_virtio_user0,path=/run/a.sock"] {
             assert_eq!(socket(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_client_needs_a_server_that_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let client = format!("net_memif0,role=client,socket={},socket-abstract=no", path.display());
+        let abstract_client = "net_memif0,socket=weir-nobody";
+        let listed = |lines: &str| {
+            std::fs::create_dir_all(folder.path().join("proc/net")).unwrap();
+            std::fs::write(folder.path().join("proc/net/unix"), lines).unwrap();
+        };
+        let machine = Machine::new(folder.path());
+        let missing = |device: &str| missing_server(device, &[], &machine);
+        assert_eq!(missing(&client), Some(path.display().to_string()));
+        assert_eq!(missing(abstract_client), None, "nobody tells");
+        listed("Num Path\n0: 00000002 00000000 00010000 0005 01 4711 @weir-nobody-else\n");
+        assert!(missing(abstract_client).is_some_and(|server| server.contains("weir-nobody")));
+        listed("Num Path\n0: 00000002 00000000 00010000 0005 01 4711 @weir-nobody\n");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert_eq!((missing(&client), missing(abstract_client)), (None, None));
+        drop(listener);
+        assert!(missing(&client).is_some());
+        for other in ["net_memif0,role=server,socket=/nowhere,socket-abstract=no", "net_null0", "ring"] {
+            assert_eq!(missing(other), None, "{other}");
         }
     }
 
