@@ -33,6 +33,7 @@ mod mbuf;
 mod memif;
 mod mempool;
 pub mod port;
+pub mod privileges;
 pub mod telemetry;
 mod worker;
 

@@ -22,6 +22,7 @@ pub mod mtu;
 mod notify;
 pub mod off_core;
 mod office;
+mod privileges;
 pub mod sockets;
 mod stages;
 pub mod summary;
@@ -31,6 +32,7 @@ use crate::Outcome;
 use crate::check;
 use crate::file::can_write;
 use crate::log;
+use crate::machine::Machine;
 use crate::output::{self, OUT, say, say_err};
 use anyhow::{Context, Result, bail};
 use attached::Devices;
@@ -72,7 +74,7 @@ use worker::{RING_LIMIT_EIGHTHS, Worker, WorkerEnds, WorkerPort};
 use crate::quantity::time;
 use clap::Args;
 pub use devices::FarEnd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 pub use summary::Totals;
 
 /// `weir run`
@@ -186,6 +188,10 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
     log::start(args.log.as_deref());
     let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()), hangup)?;
+    let files: Vec<&Path> = [args.config.as_path()].into_iter().chain(args.summary.as_deref()).collect();
+    if let Err(error) = privileges::give_up_rest(&config, &files, &Machine::here()) {
+        say_err!("weir: {error}");
+    }
     running.describe(&config);
     let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);

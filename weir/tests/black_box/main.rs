@@ -19,6 +19,7 @@ mod kernel;
 mod lacp;
 mod lag;
 mod lcores;
+mod leftovers;
 mod link_down;
 mod lldp;
 mod mcast;
