@@ -202,6 +202,61 @@ function tables() {
       f.fct === null ? "–" : time(f.fct), milli(f.slow), count(f.resent), count(f.marked), count(f.cnps)] })), "no flow");
 }
 
+const PARTS = { serialization: PALETTE[0], queue: PALETTE[1], pause: PALETTE[3], propagation: PALETTE[4], ingress: PALETTE[2], crossbar: PALETTE[6], egress: PALETTE[5], tx: PALETTE[7], rx: PALETTE[15] };
+const pico = (ps) => scaled(ps, [[1e12, "s"], [1e9, "ms"], [1e6, "µs"], [1e3, "ns"], [1, "ps"]]);
+
+function latencyTable() {
+  const all = DATA.latency;
+  ["latency-box", "latency-cdf-box", "latency-table-box"].forEach((id) => { $(id).hidden = all === null; });
+  if (all === null) return;
+  $("latency-note").textContent = "mean time of a frame: end to end, and on each leg, a node and the line it sends on"
+    + (all.legs.length < all.legs_total ? `; the ${all.legs.length} legs of ${count(all.legs_total)} where most time went` : "");
+  const row = (name, frames, d) => ({ cells: [name, frames, ...[d.mean, d.p50, d.p90, d.p99, d.p999, d.max].map(pico)] });
+  table("latency", [["Frames", "text"], ["Count", ""], ["Mean", ""], ["p50", ""], ["p90", ""], ["p99", ""], ["p99.9", ""], ["Max", ""]],
+    [...all.end_to_end, ...all.legs].filter((of) => of.frames > 0).flatMap((of) => [row(of.name, count(of.frames), of.total),
+      ...of.parts.map(([part, d]) => row(`\u2003${part}`, "", d))]), "no frame has arrived");
+}
+
+/// A bar for all data frames, for all others and for each leg, as long as the mean frame took, of a piece for each part.
+function latencySplit() {
+  const holder = $("latency-split");
+  holder.replaceChildren();
+  const rows = [...DATA.latency.end_to_end, ...DATA.latency.legs].filter((of) => of.frames > 0);
+  if (rows.length === 0) return nothing(holder, "No frame has arrived.");
+  const tall = 17;
+  const { root, x } = frame(holder, TOP + BOTTOM + rows.length * tall, Math.max(1, ...rows.map((of) => of.total.mean)), 1, pico, null);
+  rows.forEach((of, i) => {
+    const top = TOP + i * tall;
+    const name = svg("text", { x: LEFT - 6, y: top + 12, "text-anchor": "end", class: "label" }, of.name.length > 16 ? of.name.slice(0, 15) + "…" : of.name);
+    name.append(svg("title", {}, of.name));
+    root.append(name);
+    let from = 0;
+    for (const [part, d] of of.parts) {
+      const piece = svg("rect", { x: x(from), y: top + 2, width: Math.max(x(from + d.mean) - x(from), 0), height: tall - 4, fill: PARTS[part] });
+      piece.addEventListener("mousemove", (event) => tip(event, [[`${of.name}: ${count(of.frames)} frames, mean ${pico(of.total.mean)}, p99 ${pico(of.total.p99)}`],
+        [`${part}: mean ${pico(d.mean)}, p50 ${pico(d.p50)}, p99 ${pico(d.p99)}, max ${pico(d.max)}`, PARTS[part]]]));
+      piece.addEventListener("mouseleave", (event) => tip(event, null));
+      root.append(piece);
+      from += d.mean;
+    }
+  });
+  const box = element("div", undefined, "legend");
+  const there = new Set(rows.flatMap((of) => of.parts.map(([part]) => part)));
+  for (const part of Object.keys(PARTS).filter((part) => there.has(part))) {
+    const item = element("span"), dash = element("i");
+    dash.style.background = PARTS[part];
+    item.append(dash, part);
+    box.append(item);
+  }
+  holder.append(box);
+}
+
+function latencyCdf() {
+  const all = DATA.latency.end_to_end.filter((of) => of.frames > 0);
+  const marks = (of) => (all.length > 1 ? [] : [["p50", of.total.p50, 500, "#009e73"], ["p99", of.total.p99, 990, "#d55e00"]]);
+  distributions("latency-cdf", all.map((of) => ({ name: of.name, points: of.cdf, marks: marks(of) })), pico, "No frame has arrived.");
+}
+
 /// Series of one period.
 const timed = (series, period) => series.map((s) => ({ ...s, period }));
 
@@ -215,10 +270,15 @@ head();
 collectives();
 orders();
 tables();
+latencyTable();
 keepDrawn(() => {
   if (DATA.collectives.length > 0) steps();
   lines("depths", DATA.end_ns, timed(T.depths, T.period_ns), bytes, DATA.level !== "flow" ? "Nothing waited." : "There are no queues at flow level.", MARKS);
   pauses();
   lines("rates", DATA.end_ns, timed(T.rates, T.rate_period_ns), rate, "Nothing was delivered.", MARKS);
   cdf();
+  if (DATA.latency !== null) {
+    latencySplit();
+    latencyCdf();
+  }
 });

@@ -1,6 +1,7 @@
 //! The report as one HTML page.
 
 use super::collective_report::CollectiveResult;
+use super::latency::{Distribution, Latency, LatencyOf, PARTS};
 use super::orders::OrderResult;
 use super::report::{FlowResult, Report, Spread};
 use crate::page::{distribution, fill};
@@ -13,6 +14,8 @@ const SCRIPT: &str = include_str!("../../assets/report.js");
 const ROWS: usize = 200;
 /// Steps of all collectives together that are drawn.
 const STEPS: usize = 8000;
+/// Legs whose latency is shown.
+const LEGS: usize = 24;
 /// Queue pairs of an order that are named.
 const NAMED: usize = 6;
 /// Upper ends of the size classes, bytes.
@@ -52,7 +55,7 @@ impl Report {
             "conservation_error": self.conservation_error, "deadlock": self.deadlock, "timeline": self.timeline, "flows": listed,
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
             "level": self.level, "links": links, "links_total": links_total,
-            "cdf": cdf, "classes": self.classes(),
+            "cdf": cdf, "classes": self.classes(), "latency": self.latency.as_ref().map(latency),
             "collectives": self.longest_collectives(), "collectives_total": self.collectives.len(),
             "orders": self.orders.iter().take(ROWS).map(order_row).collect::<Vec<_>>(), "orders_total": self.orders.len(),
         })
@@ -89,6 +92,37 @@ impl Report {
         };
         CLASSES.into_iter().filter_map(class).collect()
     }
+}
+
+/// Of legs those in which frames spent most of their time.
+fn latency(all: &Latency) -> Value {
+    let mut legs: Vec<&LatencyOf> = all.legs.iter().collect();
+    legs.sort_by_key(|of| std::cmp::Reverse(of.total.sum_ps));
+    let legs: Vec<Value> = legs.into_iter().take(LEGS).map(latency_of).collect();
+    let end_to_end = all.end_to_end.iter().map(|of| {
+        let mut row = latency_of(of);
+        row["cdf"] = json!(cumulated(&of.total.histogram));
+        row
+    });
+    json!({ "end_to_end": end_to_end.collect::<Vec<_>>(), "legs": legs, "legs_total": all.legs.len() })
+}
+
+fn latency_of(of: &LatencyOf) -> Value {
+    let figures = |d: &Distribution| json!({ "mean": d.mean_ps, "p50": d.p50_ps, "p90": d.p90_ps, "p99": d.p99_ps, "p999": d.p999_ps, "max": d.max_ps });
+    let parts: Vec<Value> =
+        PARTS.iter().filter_map(|part| Some(json!([part, figures(of.parts.get(part)?)]))).collect();
+    json!({ "name": of.name, "frames": of.frames, "total": figures(&of.total), "parts": parts })
+}
+
+/// Steps of a histogram, and how many thousandths of all are at most in that step.
+fn cumulated(histogram: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let all: u64 = histogram.iter().map(|(_, n)| n).sum();
+    let mut sum = 0;
+    let step = |(from, n): &(u64, u64)| {
+        sum += n;
+        (*from, sum * 1000 / all.max(1))
+    };
+    histogram.iter().map(step).collect()
 }
 
 /// In thousandths; a flow that was not delivered is the slowest of all.
@@ -142,6 +176,49 @@ mod tests {
         let data =
             page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         serde_json::from_str(data).unwrap()
+    }
+
+    /// `WEIR_PAGE=FOLDER` keeps the page, to be looked at.
+    #[test]
+    fn the_page_has_the_latency_of_frames_with_its_parts_and_percentiles() {
+        let text = |latency: bool| {
+            format!(
+                "name = \"t\"\nuntil = \"5ms\"\nlatency = {latency}\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
+                 hosts_per_leaf = 4\n[host]\ntx_delay = \"300ns\"\nrx_delay = \"200ns\"\n[switch]\ningress = \"100ns\"\n\
+                 egress = \"80ns\"\n[switch.config.buffer]\nsize = \"4MiB\"\n[[workload]]\nkind = \"incast\"\nto = \"h7\"\nbytes = \"2MB\"\n"
+            )
+        };
+        let played = |latency: bool| run(&load("x", &text(latency)).unwrap()).unwrap();
+        assert!(data(&played(false).to_html())["latency"].is_null());
+        let report = played(true);
+        let page = report.to_html();
+        if let Some(folder) = std::env::var_os("WEIR_PAGE") {
+            std::fs::write(std::path::Path::new(&folder).join("latency.html"), &page).unwrap();
+        }
+        let all = &data(&page)["latency"];
+        let of = &report.latency.as_ref().unwrap().end_to_end[0];
+        let shown = &all["end_to_end"][0];
+        assert_eq!((&shown["name"], &shown["frames"]), (&"data".into(), &of.frames.into()));
+        assert_eq!(
+            (&shown["total"]["p99"], &shown["total"]["p999"]),
+            (&of.total.p99_ps.into(), &of.total.p999_ps.into())
+        );
+        let parts = shown["parts"].as_array().unwrap();
+        let names: Vec<&str> = parts.iter().map(|part| part[0].as_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            ["tx", "serialization", "propagation", "ingress", "queue", "pause", "egress", "rx"]
+        );
+        // Means of the parts are cut.
+        let sum: u64 = parts.iter().map(|part| part[1]["mean"].as_u64().unwrap()).sum();
+        assert!(of.total.mean_ps.abs_diff(sum) <= names.len() as u64, "{sum} {}", of.total.mean_ps);
+        let cdf = shown["cdf"].as_array().unwrap();
+        assert!(cdf.len() > 20 && cdf.last().unwrap()[1] == 1000, "{cdf:?}");
+        let most = |leg: &serde_json::Value| {
+            leg["frames"].as_u64().unwrap() * leg["total"]["mean"].as_u64().unwrap()
+        };
+        let legs: Vec<u64> = all["legs"].as_array().unwrap().iter().map(most).collect();
+        assert!(legs.len() > 7 && legs[0] > legs[legs.len() - 1], "{legs:?}");
     }
 
     #[test]
