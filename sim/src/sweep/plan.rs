@@ -213,9 +213,13 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
             Some(_) if axes[..nth].iter().any(|other| other.key.as_ref() == key) => {
                 found.push((nth, format!("two axes are called `{key}`")));
             }
-            Some(first) => match set(&mut base.clone(), key, first) {
-                Ok(()) => set_alone.push((nth, key, &axis.values)),
-                Err(problem) => found.push((nth, problem)),
+            Some(first) => match (twice(&axis.values), set(&mut base.clone(), key, first)) {
+                (Some(value), _) => {
+                    let problem = format!("axis `{key}` has {value} twice, which is one point; take one out");
+                    found.push((nth, problem));
+                }
+                (None, Ok(())) => set_alone.push((nth, key, &axis.values)),
+                (None, Err(problem)) => found.push((nth, problem)),
             },
         }
     }
@@ -245,6 +249,11 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
     }
     found.sort_by_key(|(nth, _)| *nth);
     found
+}
+
+/// A value that is there more than once.
+fn twice(values: &[Value]) -> Option<&Value> {
+    values.iter().enumerate().find(|(at, value)| values[..*at].contains(value)).map(|(_, value)| value)
 }
 
 /// Sets a value. Tables on the way are made; array elements must be there.
@@ -339,6 +348,7 @@ mod tests {
             ("name = 1".to_owned(), "line 1"),
             (format!("{HEAD}axis = []\ncolour = 1\n"), "colour"),
             (axis("seed", "[]"), "no values"),
+            (axis("seed", "[1, 2, 1]"), "plan.toml:4: axis `seed` has 1 twice"),
             (axis("workload.5.bytes", "[1]"), "nothing at `5`"),
             (axis("workload.one", "[1]"), "nothing at `one`"),
             (axis("seed.x", "[1]"), "nothing at `x`"),
