@@ -53,6 +53,31 @@ pub struct Compared {
     pub lacking: u64,
 }
 
+/// What became of all frames together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many.
+    pub frames: u64,
+    /// Of those, lost, or a copy of them.
+    pub dropped: u64,
+    /// Left with CE that they got here.
+    pub marked: u64,
+    /// Made their group pause the peer.
+    pub paused: u64,
+}
+
+impl Totals {
+    fn of(histories: &[FrameHistory]) -> Self {
+        let count = |is_it: fn(&FrameHistory) -> bool| histories.iter().filter(|h| is_it(h)).count() as u64;
+        Self {
+            frames: histories.len() as u64,
+            dropped: count(|history| !history.losses.is_empty()),
+            marked: count(|history| history.departures.iter().any(|left| left.marked)),
+            paused: count(|history| history.verdict == XOFF),
+        }
+    }
+}
+
 /// What came of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
@@ -62,6 +87,8 @@ pub struct Comparison {
     elsewhere: BTreeSet<u64>,
     /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
     pub compared: BTreeMap<&'static str, Compared>,
+    /// Of the capture, and of the replay.
+    pub totals: [Totals; 2],
     /// In the order of the frames.
     pub differences: Vec<Difference>,
     /// Marks that differ between Kmin and Kmax, where a draw decides.
@@ -80,7 +107,8 @@ pub fn compare(
     replayed: &[FrameHistory],
     lacks: bool,
 ) -> Comparison {
-    let mut found = Comparison { lacks, ..Comparison::default() };
+    let totals = [captured, replayed].map(Totals::of);
+    let mut found = Comparison { lacks, totals, ..Comparison::default() };
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
     for was in captured {
@@ -206,15 +234,15 @@ impl Comparison {
             }
             self.judge("mark");
             if differs {
-                let text = |left: &Departure| {
-                    format!(
-                        "{} at {} with {} bytes behind it",
-                        if left.marked { "marked CE" } else { "not marked" },
-                        left.port,
-                        left.depth
-                    )
+                let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
+                    let mark = if left.marked { "marked CE" } else { "not marked" };
+                    let depth = decided.map(|(wred, depth)| match wred.mark {
+                        MarkPoint::Dequeue => format!(" with {depth} bytes behind it"),
+                        MarkPoint::Enqueue => format!(" with {depth} bytes in its queue when it came"),
+                    });
+                    format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
                 };
-                self.differ(number, "mark", text(before), text(after));
+                self.differ(number, "mark", text(before, depths[0]), text(after, depths[1]));
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::refusal::{cannot, in_file, refuse};
 use crate::trace::Capture;
 use anyhow::{Context, Result};
 use clap::Args;
-use compare::{Compared, Comparison, Difference, Verdict, compare};
+use compare::{Compared, Comparison, Difference, Totals, Verdict, compare};
 use file::{AS_WRITTEN, CaptureFile, Captured};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -171,11 +171,13 @@ fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u
 }
 
 fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: &Comparison) -> Value {
+    let totals = |t: Totals| json!({ "frames": t.frames, "dropped": t.dropped, "marked": t.marked, "paused": t.paused });
     let one = |d: &Difference| json!({ "frame": d.frame, "what": d.what, "captured": d.captured, "replayed": d.replayed });
     json!({
         "file": file,
         "port": port,
         "frames": frames,
+        "totals": { "captured": totals(found.totals[0]), "replayed": totals(found.totals[1]) },
         "missed": capture.missed,
         "filtered": capture.filtered,
         "compared": found.compared.iter().map(|(what, n)| (*what, json!({ "judged": n.judged, "lacking": n.lacking }))).collect::<BTreeMap<_, _>>(),
@@ -188,6 +190,15 @@ fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: 
 }
 
 fn print(capture: &CaptureFile, found: &Comparison) {
+    let [was, is] = found.totals;
+    let numbers = [
+        ("frames", was.frames, is.frames),
+        ("dropped", was.dropped, is.dropped),
+        ("marked", was.marked, is.marked),
+        ("paused the peer", was.paused, is.paused),
+    ];
+    let numbers = numbers.map(|(what, captured, replayed)| format!("{what} {captured} / {replayed}"));
+    say!("  captured / replayed: {}", numbers.join(", "));
     for d in found.differences.iter().take(NAMED) {
         say!("  frame {}: {}: captured {}; replayed {}", d.frame, d.what, d.captured, d.replayed);
     }

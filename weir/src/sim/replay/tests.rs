@@ -162,6 +162,40 @@ fn another_configuration_shows_where_it_decides_otherwise() {
     assert!(other("[port_defaults]", heavier).contains("order"));
 }
 
+/// A difference tells the depth that decided, and how many were marked, paused and lost on either side.
+#[test]
+fn a_difference_of_marks_tells_the_depth_that_decided_and_totals_stand_beside_one_another() {
+    let on_arrival =
+        |kmin: &str| load(&text().replace("pmax = ", "mark = \"enqueue\"\npmax = ").replace("20KB", kmin));
+    let file = captured(&on_arrival("20KB"));
+    let found = again(&file, &on_arrival("40KB")).unwrap();
+    assert_eq!(whats(&found), BTreeSet::from(["mark"]));
+    for difference in &found.differences {
+        let depth = |text: &str, mark: &str| -> u64 {
+            let rest = text.strip_prefix(mark).and_then(|rest| rest.strip_prefix(" at p1 with "));
+            let depth = rest.and_then(|rest| rest.strip_suffix(" bytes in its queue when it came"));
+            depth.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+        };
+        let (was, is) = (depth(&difference.captured, "marked CE"), depth(&difference.replayed, "not marked"));
+        assert!(was == is && (20_001..=40_000).contains(&was), "{difference:?}");
+    }
+    let [was, is] = found.totals;
+    assert_eq!((was.frames, was.dropped, was.paused), (is.frames, is.dropped, is.paused));
+    assert!(was.frames == 160 && was.paused > 0, "{was:?}");
+    assert_eq!(was.marked - is.marked, found.differences.len() as u64);
+    // With a lower limit more is lost.
+    let found = again(
+        &file,
+        &load(
+            &text()
+                .replace("size = \"2MiB\"", "size = \"1MiB\"")
+                .replace("dynamic_th = -5", "dynamic_th = -8"),
+        ),
+    );
+    let [was, is] = found.unwrap().totals;
+    assert!(was.dropped > 0 && is.dropped > was.dropped, "{was:?} {is:?}");
+}
+
 /// How often something was judged, and how often it could not be.
 fn of(found: &Comparison, what: &str) -> (u64, u64) {
     found.compared.get(what).map_or((0, 0), |compared| (compared.judged, compared.lacking))
