@@ -10,6 +10,8 @@ use weir_dataplane::pfc::generate::REFRESH;
 use weir_dataplane::pfc::watchdog::MAX_RECURRENCE;
 
 const MS: u64 = 1_000_000;
+/// Longest `poll_gap`, ns.
+pub const LONGEST_POLL_GAP: u64 = MS;
 /// Detection time unless a pause may last longer.
 const DETECTION: u64 = 200 * MS;
 /// Longest detection time there is, SONiC's.
@@ -26,7 +28,8 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> (PfcConfig, Span) {
     let refresh = s.within(ctx, "refresh", refresh, &(10_000..=900_000), SHARE.show).map_or(REFRESH, |v| v.v);
     let why = "a polling loop that is not pre-empted; measure yours";
     let gap = s.or(ctx, "poll_gap", &TIME, 10_000, why);
-    let poll_gap = s.within(ctx, "poll_gap", gap, &(0..=MS), |n| show_time(*n)).map_or(10_000, |v| v.v);
+    let poll_gap =
+        s.within(ctx, "poll_gap", gap, &(0..=LONGEST_POLL_GAP), |n| show_time(*n)).map_or(10_000, |v| v.v);
     (PfcConfig { quanta: quanta.v as u16, poll_gap, refresh }, quanta.span)
 }
 

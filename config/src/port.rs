@@ -1,6 +1,7 @@
 //! `[[port]]`, `[port_defaults]` and `[eal]`.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::buffer;
 use super::device;
@@ -26,7 +27,9 @@ use weir_dataplane::types::{MAX_PORTS, Mac};
 /// Lcores the packaged DPDK is built for.
 pub const MAX_LCORES: u64 = 128;
 /// Least rate of a port or a queue, bit/s.
-const LEAST_RATE: u64 = 1_000_000;
+pub const LEAST_RATE: u64 = 1_000_000;
+/// `mtu` of a port: its longest frame, bytes without FCS.
+pub const MTU: RangeInclusive<u64> = 64..=16_128;
 /// Rate of a virtual port that names none.
 pub(super) const VIRTUAL_RATE: u64 = 100_000_000_000;
 /// Descriptors of a receive and of a transmit ring by default.
@@ -265,7 +268,7 @@ fn read_one(
     let admin = s.or(ctx, "admin", &AdminStatus::KIND, AdminStatus::Up, "a port is there to be used").v;
 
     let mtu = s.or(ctx, "mtu", &SIZE, 9216, "jumbo frames pass; headroom grows with it");
-    let mtu = s.within(ctx, "mtu", mtu, &(64..=16_128), |n| show_size(*n)).map_or(9216, |m| m.v as u16);
+    let mtu = s.within(ctx, "mtu", mtu, &MTU, |n| show_size(*n)).map_or(9216, |m| m.v as u16);
 
     let format = s.or(ctx, "format", &TEXT, "standard".into(), "plain Ethernet");
     let format = find_format(ctx, &format, around.formats).unwrap_or(0);

@@ -336,7 +336,21 @@ pub enum Refusal {
         "job {0}: queue pair {1:#x} of the engine is given to two peers; each child, and the parent, has one of its own"
     )]
     SameQpn(u32, u32),
-    /// Queue pair number out of range, or of another job.
-    #[error("job {0}: queue pair {1:#x} is taken or not one of this engine's, which are {2:#x} to {3:#x}")]
+    /// Queue pair number out of range.
+    #[error("job {0}: queue pair {1:#x} is not one of this engine's, which are {2:#x} to {3:#x}")]
     Qpn(u32, u32, u32, u32),
+    /// Queue pair number of another job, the last one.
+    #[error("job {0}: queue pair {1:#x} of the engine is one of job {2}")]
+    QpnTaken(u32, u32, u32),
+}
+
+impl Refusal {
+    /// Whether the same job may be taken later, when others have ended; otherwise it is wrong for this engine.
+    pub const fn passes(&self) -> bool {
+        match self {
+            Self::Memory { needed, total, .. } => *needed <= *total,
+            Self::Jobs(..) | Self::Exists(_) | Self::QpnTaken(..) => true,
+            _ => false,
+        }
+    }
 }

@@ -88,10 +88,12 @@ impl Places {
         }
         let first = self.params.first_qpn.0;
         for qpn in params.qpns() {
-            let free = self.index(qpn).is_some_and(|index| self.peers[index] == NOBODY);
-            if !free {
+            if self.index(qpn).is_none() {
                 let last = first + (self.peers.len() as u32).saturating_sub(1);
                 return Err(Refusal::Qpn(id, qpn.0, first, last));
+            }
+            if let Some(other) = self.owner(qpn).and_then(|(at, _)| self.jobs[at]) {
+                return Err(Refusal::QpnTaken(id, qpn.0, other));
             }
         }
         Ok((needed, at))

@@ -118,11 +118,16 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
         assert!(refusal.contains(text), "{refusal}");
     }
     let others = params(JOB, 2, FIRST_QPN).children[0].qpn;
-    let taken = engine.add(job(1, &|p| p.children[1].qpn = others)).unwrap_err().to_string();
-    assert!(
-        taken.contains("queue pair 0x100 is taken or not one of this engine's, which are 0x100"),
-        "{taken}"
-    );
+    let nobody = params(JOB, 2, 0xff).children[0].qpn;
+    // What the end of another job would mend, and what nothing does.
+    for (qpn, text, passes) in [
+        (others, format!("queue pair 0x100 of the engine is one of job {JOB}"), true),
+        (nobody, "queue pair 0xff is not one of this engine's, which are 0x100 to".to_owned(), false),
+    ] {
+        let refusal = engine.add(job(1, &|p| p.children[1].qpn = qpn)).unwrap_err();
+        assert!(refusal.to_string().contains(&text), "{refusal}");
+        assert_eq!(refusal.passes(), passes, "{refusal}");
+    }
     let mut many = params(JOB + 1, 64, FIRST_QPN + 128);
     many.children.push(many.children[0]);
     assert_eq!(many.check(), Err(Refusal::FanIn(JOB + 1, MAX_CHILDREN + 1)));

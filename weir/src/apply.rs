@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::check;
+use crate::kinds::{self, Kind};
 use crate::output::{OUT, say};
 use crate::quantity::time;
 use crate::refusal::refuse;
@@ -61,6 +62,7 @@ pub fn apply(args: &ApplyArgs) -> Result<Outcome> {
     // Errors are shown with their lines before anybody is asked.
     let name = path.display().to_string();
     let text = check::read(path)?;
+    kinds::expect(Kind::Switch, path, &text)?;
     check::load_text(&name, &text)?;
     let mut target = format!("{}?name={}", api::CONFIG, client::encode(&name));
     if let Some(time) = args.confirm.flatten() {

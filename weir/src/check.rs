@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::inc;
+use crate::kinds::{self, Kind};
 use crate::machine::Machine;
 use crate::output::{OUT, say, say_err};
 use crate::refusal::{self, at, cannot, in_file, refuse_file};
@@ -46,7 +47,9 @@ pub struct CheckArgs {
 /// # Errors
 /// The file cannot be read, or it has errors: all of them are printed first.
 pub fn load(path: &Path) -> Result<Loaded> {
-    load_text(&path.display().to_string(), &read(path)?)
+    let text = read(path)?;
+    kinds::expect(Kind::Switch, path, &text)?;
+    load_text(&path.display().to_string(), &text)
 }
 
 /// Columns of values and reasons get no wider.

@@ -2,12 +2,11 @@
 
 use crate::Outcome;
 use crate::output::say;
-use crate::quantity::{cable, frame, gap};
+use crate::quantity::{cable, frame, gap, port_rate};
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use std::time::Duration;
-use weir_config::units::rate;
 use weir_config::{DeviceKind, headroom_input, xon_offset};
 use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
@@ -19,7 +18,7 @@ use weir_layout::Grid;
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LinkArgs {
     /// Rate of the port, e.g. 100G.
-    #[arg(long, value_parser = rate)]
+    #[arg(long, value_parser = port_rate)]
     pub rate: u64,
     /// Length of the cable, e.g. 40m; started metres count as whole ones.
     #[arg(long, value_parser = cable)]

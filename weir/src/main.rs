@@ -21,6 +21,7 @@ mod golden;
 mod headroom;
 mod host;
 mod inc;
+mod kinds;
 mod lab;
 mod log;
 mod machine;

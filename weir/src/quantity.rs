@@ -1,7 +1,7 @@
 //! Quantities on the command line: each with its unit, read the same way by every command.
 
 use std::time::Duration;
-use weir_config::units;
+use weir_config::{LEAST_RATE, LONGEST_POLL_GAP, MTU, units};
 
 /// How long something goes on: with a unit, in minutes (`5m`), or a bare number of seconds.
 pub fn time(text: &str) -> Result<Duration, String> {
@@ -17,15 +17,31 @@ pub fn time(text: &str) -> Result<Duration, String> {
     units::time(text).map(Duration::from_nanos)
 }
 
-/// Between two polls: nobody means seconds.
+/// Between two polls, as long as a configuration may say it: nobody means seconds.
 pub fn gap(text: &str) -> Result<Duration, String> {
-    units::time(text).map(Duration::from_nanos)
+    match units::time(text)? {
+        ns if ns <= LONGEST_POLL_GAP => Ok(Duration::from_nanos(ns)),
+        _ => Err(format!(
+            "`{text}` is longer than {}, the longest poll_gap",
+            units::show_time(LONGEST_POLL_GAP)
+        )),
+    }
 }
 
-/// Bytes of one frame.
+/// Bytes of the longest frame of a port, as many as a configuration may say.
 pub fn frame(text: &str) -> Result<u32, String> {
     let bytes = units::size(text)?;
-    u32::try_from(bytes).map_err(|_| format!("`{text}` is longer than any frame"))
+    let (least, most) = (MTU.start(), MTU.end());
+    let known = u32::try_from(bytes).ok().filter(|_| MTU.contains(&bytes));
+    known.ok_or_else(|| format!("`{text}` is no mtu of a port, which is {least} to {most}"))
+}
+
+/// Rate of a port, bit/s, as low as a configuration may say it.
+pub fn port_rate(text: &str) -> Result<u64, String> {
+    match units::rate(text)? {
+        bps if bps >= LEAST_RATE => Ok(bps),
+        _ => Err(format!("`{text}` is less than {}: nothing moves", units::show_rate(LEAST_RATE))),
+    }
 }
 
 /// Decimal, or hexadecimal behind `0x`.

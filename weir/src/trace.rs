@@ -22,7 +22,7 @@ use std::time::Duration;
 use weir_dataplane::switch::Filter;
 use weir_dataplane::types::Mac;
 use weir_mgmt::admin::comment::{ON_ITS_WAY, comment, only};
-use weir_mgmt::admin::watch::{Watch, lines, unhex};
+use weir_mgmt::admin::watch::{LONGEST, MOST_BYTES, MOST_FRAMES, Watch, lines, unhex};
 use weir_mgmt::api;
 use weir_mgmt::api::documents::{self, WatchLine};
 use weir_mgmt::client::{self, ClientError};
@@ -62,7 +62,7 @@ pub struct TraceArgs {
     #[arg(long)]
     pub port: String,
     /// Frames to follow.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=MOST_FRAMES))]
     pub count: u64,
     /// Which frames: all conditions must hold.
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub struct CaptureArgs {
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub file: PathBuf,
     /// Frames to write.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=MOST_FRAMES))]
     pub count: u64,
     /// Only frames that are lost.
     #[arg(long)]
@@ -100,7 +100,7 @@ pub struct CaptureArgs {
     #[arg(long, conflicts_with = "drops")]
     pub marked: bool,
     /// Bytes of each frame to keep.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(..=MOST_BYTES as i64))]
     pub snaplen: u32,
     /// Which frames: all conditions must hold.
     #[command(flatten)]
@@ -130,6 +130,9 @@ fn events(
     socket: &Path,
     watch: &Watch,
 ) -> Result<impl Iterator<Item = Result<WatchLine, ClientError>> + use<>> {
+    if watch.time > LONGEST {
+        return Err(refuse("--for", "a switch follows frames for a day at most", "give it a shorter time"));
+    }
     // Whose terminal is closed has had enough, too.
     let stop = Rc::new(Stop::on(&[SIGINT, SIGTERM, SIGHUP])?);
     let stream = client::stream(socket, api::WATCH, &watch.json().to_string())?;

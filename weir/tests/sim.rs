@@ -103,6 +103,9 @@ fn a_killed_sweep_goes_on_and_any_sharding_has_one_digest() {
     let rest = sweep("1/1", "cut");
     assert_eq!(rest.status.code(), Some(1), "{rest:?}");
     assert!(out(&rest).contains(&format!("{before} were there, 20 of all are broken")), "{rest:?}");
+    let why =
+        out(&rest).lines().filter(|line| line.contains("is broken: ") && line.contains("17 senders")).count();
+    assert_eq!(why, 10, "the first ten say why: {rest:?}");
     for i in 1..=3 {
         let done = sweep(&format!("{i}/3"), &format!("part{i}"));
         assert!(out(&done).contains("20 points played, 0 were there"), "{done:?}");

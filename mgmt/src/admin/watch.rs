@@ -18,13 +18,13 @@ use weir_dataplane::types::{Mac, PortId};
 use weir_layout::{Grid, counted, time};
 
 /// Frames at most.
-const MOST_FRAMES: u64 = 1_000_000;
+pub const MOST_FRAMES: u64 = 1_000_000;
 
 /// Bytes of a frame at most: the longest there are.
-const MOST_BYTES: u64 = 16_384;
+pub const MOST_BYTES: u64 = 16_384;
 
 /// Longest time.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// An order to follow frames.
 #[derive(Clone, Debug, PartialEq, Eq)]

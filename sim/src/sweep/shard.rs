@@ -70,14 +70,14 @@ pub enum Step {
 }
 
 /// What became of a shard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Points whose result was there.
     pub before: usize,
     /// Points played.
     pub now: usize,
-    /// Points refused, now or before.
-    pub broken: usize,
+    /// Points refused, now or before, in order, and why.
+    pub broken: Vec<(usize, String)>,
     /// Points left because it was told to stop.
     pub left: usize,
 }
@@ -131,7 +131,7 @@ pub fn run_shard(
                         tally.left -= 1;
                         tally.before += usize::from(done == Done::Before);
                         tally.now += usize::from(done != Done::Before);
-                        tally.broken += usize::from(broken);
+                        tally.broken.extend(broken.map(|why| (*index, why)));
                         Some(done)
                     }
                     (Err(error), Ok(_)) => {
@@ -148,7 +148,9 @@ pub fn run_shard(
         }
     };
     std::thread::scope(|scope| (0..orders.jobs.get().min(mine.len())).for_each(|_| drop(scope.spawn(work))));
-    result.into_inner().unwrap_or_else(PoisonError::into_inner)
+    let mut tally = result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+    tally.broken.sort_unstable();
+    Ok(tally)
 }
 
 /// Makes the folder, with the plan and the files that points name.
@@ -161,32 +163,39 @@ fn prepare(plan: &Plan, dir: &Path) -> Result<(), SweepError> {
     plan.files.iter().try_for_each(|(name, content)| put(&dir.join(name), content))
 }
 
-/// Whether a point has a whole result in `dir` and everything that is to be kept beside it; and whether it is broken.
-pub(super) fn result_of(address: &str, dir: &Path, keep: Keep, flows: FlowsFormat) -> Option<bool> {
+/// The result of a point that is whole in `dir`, with everything that is to be kept beside it: good, or why the point was refused.
+pub(super) fn result_of(
+    address: &str,
+    dir: &Path,
+    keep: Keep,
+    flows: FlowsFormat,
+) -> Option<Result<(), String>> {
     // A damaged result is played again.
     let (_, value) = read(&place(dir, address), address).ok()??;
-    let broken = !value["error"].is_null();
+    if let Some(why) = value["error"].as_str() {
+        return Some(Err(why.to_owned()));
+    }
     let beside = |name: &str| dir.join(address).join(name).exists();
     let kept = match keep {
         Keep::Figures => true,
         Keep::Tables => beside(flows.file()),
         Keep::Report => beside(flows.file()) && beside(REPORT),
     };
-    (broken || kept).then_some(broken)
+    kept.then_some(Ok(()))
 }
 
 /// What is kept with the whole report alone.
 const REPORT: &str = "report.json";
 
-/// Sees to it that a point has its result: what became of it and whether it is broken. `None`: it was stopped.
+/// Sees to it that a point has its result: what became of it, and why it was refused if it was. `None`: it was stopped.
 fn finish(
     point: &Point,
     orders: &Orders<'_>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<Option<(Done, bool)>, SweepError> {
+) -> Result<Option<(Done, Option<String>)>, SweepError> {
     let Orders { dir, keep, flows, .. } = *orders;
-    if let Some(broken) = result_of(&point.address, dir, keep, flows) {
-        return Ok(Some((Done::Before, broken)));
+    if let Some(before) = result_of(&point.address, dir, keep, flows) {
+        return Ok(Some((Done::Before, before.err())));
     }
     let (spec, played) = play(point, dir, progress);
     if played.as_ref().is_ok_and(|report| report.stopped) {
@@ -208,8 +217,8 @@ fn finish(
     let result = played.map(|report| report.summary()).map_err(|error| error.to_string());
     let outcome = Outcome::new(point, spec.as_ref(), result);
     put(&place(dir, &point.address), &json(&outcome))?;
-    let broken = outcome.error.is_some();
-    Ok(Some((if broken { Done::Broken } else { Done::Now }, broken)))
+    let done = if outcome.error.is_some() { Done::Broken } else { Done::Now };
+    Ok(Some((done, outcome.error)))
 }
 
 /// Plays a point, whose files are in `dir`.

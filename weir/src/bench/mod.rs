@@ -26,7 +26,7 @@ pub enum BenchCommand {
 #[derive(Debug, Args)]
 pub struct PipelineArgs {
     /// Windows of some hundred microseconds, of which the best counts.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub windows: u32,
     /// Lcores that share the ports, each with every so many-th: one thread does what all of them would, in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]

@@ -11,6 +11,7 @@ mod switches;
 
 use crate::Outcome;
 use crate::check;
+use crate::kinds::{self, Kind};
 use crate::output::{self, say};
 use anyhow::{Context, Error, Result, bail};
 use clap::Args;
@@ -55,8 +56,9 @@ pub struct ControllerArgs {
 
 pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     let file = args.topology.display();
-    let topology: Topology =
-        toml::from_str(&check::read(&args.topology)?).with_context(|| file.to_string())?;
+    let text = check::read(&args.topology)?;
+    kinds::expect(Kind::Topology, &args.topology, &text)?;
+    let topology: Topology = toml::from_str(&text).with_context(|| file.to_string())?;
     let map = topology.map().with_context(|| file.to_string())?;
     let secret = private_word(&args.token_file).map_err(Error::msg)?;
     let mut store = Store::open(args.state.clone())?;

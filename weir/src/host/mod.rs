@@ -11,6 +11,7 @@ mod seats;
 use crate::Outcome;
 use crate::check;
 use crate::file::{can_write, write_file};
+use crate::kinds::{self, Kind};
 use crate::output::{self, OUT, say, say_err};
 use crate::run::devices::{self, OpenPort};
 use crate::run::io::DpdkWire;
@@ -211,6 +212,7 @@ fn write_files(args: &HostArgs, results: &Results<'_>) -> Result<()> {
 /// A file, and what it says.
 fn load(path: &Path) -> Result<(HostConfig, String)> {
     let text = check::read(path)?;
+    kinds::expect(Kind::Host, path, &text)?;
     let (loaded, found) = match host::load(&path.display().to_string(), &text) {
         Ok(loaded) => (Some(loaded.config), loaded.warnings),
         Err(found) => (None, found),

@@ -4,6 +4,7 @@ use super::TableFormat;
 use super::bar::SweepBar;
 use crate::Outcome;
 use crate::file::write_file;
+use crate::kinds::{self, Kind};
 use crate::output::{OUT, say};
 use crate::run::Stop;
 use anyhow::Result;
@@ -82,7 +83,10 @@ pub struct MergeArgs {
 const NAMED: usize = 10;
 
 pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
-    let plan = Plan::read(&args.plan)?;
+    let plan = Plan::read(&args.plan).map_err(|error| {
+        let text = std::fs::read_to_string(&args.plan).unwrap_or_default();
+        kinds::expect(Kind::Plan, &args.plan, &text).err().unwrap_or_else(|| error.into())
+    })?;
     let (keep, flows) = (args.keep.into(), args.flows.into());
     let dir = match &args.out {
         Some(dir) if !args.list => dir,
@@ -101,7 +105,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
     });
     bar.end();
     let tally = tally?;
-    let whole = tally.broken + tally.left == 0;
+    let whole = tally.broken.is_empty() && tally.left == 0;
     if args.json {
         OUT.json(&json!({
             "sweep": plan.name,
@@ -109,7 +113,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
             "points": plan.len(),
             "played": tally.now,
             "were_there": tally.before,
-            "broken": tally.broken,
+            "broken": broken_json(&tally.broken),
             "left": tally.left,
             "out": dir.display().to_string(),
         }));
@@ -121,9 +125,10 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
         args.shard,
         tally.now,
         tally.before,
-        tally.broken,
+        tally.broken.len(),
         dir.display()
     );
+    name_broken(&tally.broken);
     if tally.left > 0 {
         say!("stopped: {} points are left; the same command goes on with them", tally.left);
     }
@@ -137,12 +142,11 @@ pub fn merge(args: &MergeArgs) -> Result<Outcome> {
     }
     let whole = merged.missing.is_empty() && merged.broken.is_empty();
     if args.json {
-        let broken = |(index, why): &(usize, String)| json!({ "point": index, "error": why });
         OUT.json(&json!({
             "sweep": merged.name,
             "points": merged.points,
             "missing": merged.missing,
-            "broken": merged.broken.iter().map(broken).collect::<Vec<Value>>(),
+            "broken": broken_json(&merged.broken),
             "digest": merged.digest,
         }));
         return Ok(if whole { Outcome::Good } else { Outcome::Bad });
@@ -152,9 +156,18 @@ pub fn merge(args: &MergeArgs) -> Result<Outcome> {
     for index in merged.missing.iter().take(NAMED) {
         say!("  point {index} is missing");
     }
-    for (index, why) in merged.broken.iter().take(NAMED) {
-        say!("  point {index} is broken: {}", why.replace('\n', "\n    "));
-    }
+    name_broken(&merged.broken);
     say!("digest {}", merged.digest);
     Ok(if whole { Outcome::Good } else { Outcome::Bad })
+}
+
+/// Why points were refused, the first few of them.
+fn name_broken(broken: &[(usize, String)]) {
+    for (index, why) in broken.iter().take(NAMED) {
+        say!("  point {index} is broken: {}", why.replace('\n', "\n    "));
+    }
+}
+
+fn broken_json(broken: &[(usize, String)]) -> Value {
+    broken.iter().map(|(index, why)| json!({ "point": index, "error": why })).collect()
 }

@@ -7,6 +7,7 @@ mod replay;
 
 use crate::Outcome;
 use crate::check;
+use crate::kinds::{self, Kind};
 use crate::output::{say, say_err};
 use crate::refusal::cannot;
 use crate::run::Stop;
@@ -110,6 +111,7 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
     let (out, json) = (args.out.as_deref(), args.json);
     let name = file.display().to_string();
     let text = check::read_at_most(file, LONGEST)?;
+    kinds::expect(Kind::Fabric, file, &text)?;
     let spec = fabric::load(&name, &text)?;
     // Not after hours of a run.
     out.map(folder).transpose()?;

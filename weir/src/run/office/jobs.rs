@@ -107,7 +107,7 @@ impl Office {
                         self.report("inc", phase, &documents::json(&said));
                         Ok(Done::said(&said))
                     }
-                    Told::Refused(refusal, _) => Err(refused(409, &refusal)),
+                    Told::Refused(refusal, _) => Err(refused(&refusal)),
                     Told::Ending(job) => {
                         let id = job.params().id;
                         let detail =
@@ -134,11 +134,11 @@ fn make(spec: &JobSpec, engine: &EngineConfig, mtu: u16) -> Result<Box<Job>, Ref
         crate::inc::fits(spec, engine, mtu).map_err(|error| Refusal::new(422, format!("{error:#}")))?;
     let (needed, quota) = (params.memory(), engine.params.quota);
     if needed > quota {
-        return Err(refused(409, &JobRefusal::Quota(spec.id, needed, quota)));
+        return Err(refused(&JobRefusal::Quota(spec.id, needed, quota)));
     }
-    Job::new(params, Kernels::best()).map(Box::new).map_err(|refusal| refused(422, &refusal))
+    Job::new(params, Kernels::best()).map(Box::new).map_err(|refusal| refused(&refusal))
 }
 
-fn refused(status: u16, refusal: &JobRefusal) -> Refusal {
-    Refusal::new(status, refusal.to_string())
+fn refused(refusal: &JobRefusal) -> Refusal {
+    Refusal::new(if refusal.passes() { 409 } else { 422 }, refusal.to_string())
 }
