@@ -134,12 +134,6 @@ impl Engine {
         self.jobs[self.places.find(id)?].as_deref()
     }
 
-    /// The name of the job that has this queue pair.
-    pub fn owner(&self, qpn: Qpn) -> Option<u32> {
-        let (at, _) = self.places.owner(qpn)?;
-        self.jobs[at].as_ref().map(|job| job.params().id)
-    }
-
     /// Ends a job: its ranks are told. It stays, and answers who has not heard, until it is removed.
     pub fn stop(&mut self, id: u32, now: Nanos) -> bool {
         let Some(at) = self.places.find(id) else { return false };

@@ -12,7 +12,6 @@ use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::switch::Wire;
 use weir_dataplane::types::{Burst, Nanos, PortId};
 use weir_dpdk::{Mempool, RxQueue};
-use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::roce::arp::Arp;
 use weir_inc::engine::{Engine, TURN};
 use weir_inc::job::Job;
@@ -254,8 +253,7 @@ impl<D: Io> EngineEnd<D> {
     fn waits_for_an_end(&self, refusal: &Refusal) -> bool {
         let ends = |id: u32| self.ending.iter().any(|(ending, _)| *ending == id);
         match refusal {
-            Refusal::Exists(id) => ends(*id),
-            Refusal::Qpn(_, qpn, ..) => self.engine.owner(Qpn(*qpn)).is_some_and(ends),
+            Refusal::Exists(id) | Refusal::QpnTaken(_, _, id) => ends(*id),
             Refusal::Jobs(..) | Refusal::Memory { .. } => !self.ending.is_empty(),
             _ => false,
         }
