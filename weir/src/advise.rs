@@ -584,24 +584,30 @@ mod tests {
     fn a_value_that_is_refused_is_told_once_with_its_option() {
         let good = "--ports 4 --rate 100G --cable 5m --mtu 9216 --buffer 16MiB --poll-gap 10us";
         assert!(for_this_switch(&args(good)).is_ok());
-        for (option, value, what) in [
-            ("--mtu", "20", "--mtu: mtu = 20B is outside 64B to 16128B; use"),
-            ("--rate", "1000", "--rate: rate = 1K: nothing moves at less than 1M; write"),
-            ("--rate", "1bps", "--rate: rate = 1bit/s: nothing moves at less than 1M; write"),
-            ("--buffer", "1", ""),
-        ] {
+        let with = |option: &str, value: &str| {
             let word = good.split_whitespace().skip_while(|word| *word != option).nth(1).unwrap();
-            let line = good.replace(&format!("{option} {word}"), &format!("{option} {value}"));
-            for line in [line.clone(), format!("{line} --sonic")] {
-                let args = args(&line);
-                let outcome =
-                    if args.sonic { for_hardware(&args).map(|a| a.text) } else { for_this_switch(&args) };
-                let error = outcome.unwrap_err();
-                let told = crate::refusal::document(&error, "weir advise");
-                let faults = told["faults"].as_array().unwrap();
-                assert_eq!((faults.len(), &faults[0]["path"]), (1, &json!(option)), "{line}: {told:#}");
-                assert!(error.to_string().contains(what), "{line}: {error}");
-            }
+            good.replace(&format!("{option} {word}"), &format!("{option} {value}"))
+        };
+        // What no port can have is refused where the command line is read.
+        for (option, value, what) in [
+            ("--mtu", "20", "`20` is no mtu of a port, which is 64 to 16128"),
+            ("--mtu", "17000", "`17000` is no mtu"),
+            ("--rate", "1000", "`1000` is less than 1M: nothing moves"),
+            ("--rate", "1bps", "`1bps` is less than 1M"),
+            ("--poll-gap", "2ms", "`2ms` is longer than 1ms, the longest poll_gap"),
+        ] {
+            let line = format!("weir advise {}", with(option, value));
+            let told = Cli::try_parse_from(line.split_whitespace()).unwrap_err().to_string();
+            assert!(told.contains(option) && told.contains(what), "{line}: {told}");
+        }
+        let line = with("--buffer", "1");
+        for line in [line.clone(), format!("{line} --sonic")] {
+            let args = args(&line);
+            let outcome =
+                if args.sonic { for_hardware(&args).map(|a| a.text) } else { for_this_switch(&args) };
+            let told = crate::refusal::document(&outcome.unwrap_err(), "weir advise");
+            let faults = told["faults"].as_array().unwrap();
+            assert_eq!((faults.len(), &faults[0]["path"]), (1, &json!("--buffer")), "{line}: {told:#}");
         }
     }
 
