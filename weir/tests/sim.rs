@@ -211,8 +211,9 @@ fn a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on() {
     assert_eq!(merged["broken"].as_array().unwrap().len(), 20, "{merged:#}");
     let again = weir(&["sweep", "--plan", &plan, "--keep", "figures", "--out", alone, "--json"]);
     let (code, again) = (again.status.code(), document(&again));
-    let counts = ["points", "played", "were_there", "broken", "left"].map(|key| again[key].as_u64().unwrap());
-    assert_eq!((code, counts), (Some(1), [60, 0, 60, 20, 0]));
+    let counts = ["points", "played", "were_there", "left"].map(|key| again[key].as_u64().unwrap());
+    assert_eq!((code, counts), (Some(1), [60, 0, 60, 0]));
+    assert_eq!(again["broken"], merged["broken"]);
     assert_eq!(std::fs::read_dir(alone).unwrap().count(), 60 + 1);
 }
 
