@@ -165,6 +165,7 @@ fn device(port: &PortConfig, all: &[PortConfig], machine: &Machine) -> Result<()
                 ));
             }
             af_packet::fits(port, machine)?;
+            sockets::fits(port)?;
         }
         DeviceKind::Ring | DeviceKind::Inc => {}
     }
@@ -308,6 +309,10 @@ mod tests {
             port("f", "net_pcap1,rx_pcap=/proc/self/fd", ""),
             port("g", "net_pcap2,tx_pcap=/nowhere/out.pcap", ""),
             port("h", "net_memif0,role=client,socket=/nowhere/m.sock,socket-abstract=no", ""),
+            port("i", "net_vhost0,iface=/nowhere/v.sock", ""),
+            port("j", "net_memif1,role=server,socket=/nowhere/s.sock,socket-abstract=no", ""),
+            port("k", &format!("net_vhost1,iface=/tmp/{},client=1", "x".repeat(103)), ""),
+            port("l", &format!("net_vhost2,iface=/tmp/{}", "x".repeat(102)), ""),
         ];
         let told = told(&all.concat(), &[]);
         let words = [
@@ -317,6 +322,9 @@ mod tests {
             "/proc/self/fd is no file",
             "/nowhere/out.pcap cannot be written",
             "no memif server listens at /nowhere/m.sock",
+            "port i (net_vhost0,iface=/nowhere/v.sock): no folder /nowhere is here",
+            "port j (net_memif1,role=server,socket=/nowhere/s.sock,socket-abstract=no): no folder /nowhere",
+            "the socket's name has 108 bytes, and can have 107",
         ];
         assert_eq!(told.len(), words.len(), "{told:?}");
         for (told, words) in told.iter().zip(words) {

@@ -10,6 +10,7 @@
 use super::devargs;
 use crate::machine::Machine;
 use crate::output::say_err;
+use crate::refusal::refuse;
 use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -76,6 +77,33 @@ fn socket(device: &str) -> Option<PathBuf> {
         Some(MemifAddress::Path(path)) => Some(path),
         Some(MemifAddress::Abstract(_)) => None,
         None => driver_socket(device).map(Path::to_path_buf),
+    }
+}
+
+/// Longest name of a socket, bytes: `sun_path` of `struct sockaddr_un`, less the 0 at its end.
+const LONGEST: usize = 107;
+
+/// That the socket of a port can be made, or connected to: its name fits, which the driver of vhost cuts off without a word, and the
+/// folder of a server's is there.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn fits(port: &PortConfig) -> Result<()> {
+    let named = |drivers: &[&str], key| devargs::argument(&port.device, drivers, key);
+    let name = named(&["net_memif"], "socket")
+        .or_else(|| named(&["net_vhost", "eth_vhost"], "iface"))
+        .or_else(|| named(&["net_virtio_user"], "path"));
+    if let Some(name) = name.filter(|name| name.len() > LONGEST) {
+        let what = format!("the socket's name has {} bytes, and can have {LONGEST}: {name}", name.len());
+        return Err(refuse("", what, "name a shorter one"));
+    }
+    let Some(path) = socket(&port.device) else { return Ok(()) };
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) if !folder.is_dir() => {
+            let what = format!("no folder {} is here for the socket", folder.display());
+            Err(refuse("", what, "make it first (mkdir -p), or name another socket"))
+        }
+        _ => Ok(()),
     }
 }
 
