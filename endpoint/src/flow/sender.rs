@@ -196,6 +196,9 @@ pub struct Sender {
     draws: u64,
 }
 
+/// Frames that a flow at a fixed rate makes up for, when others of its adapter or a pause have held it back.
+const MADE_UP: u64 = 8;
+
 const DRAW_FACTOR: u64 = 6_364_136_223_846_793_005;
 const DRAW_STEP: u64 = 1_442_695_040_888_963_407;
 
@@ -496,10 +499,17 @@ impl Sender {
             }
         }
         let len = frame.len() as u64;
-        // The next frame counts from when this one was due, unless it is more than rounding late.
-        let now_ps = now.saturating_mul(1000);
-        self.last_ps = if due + 1000 > now_ps { due } else { now_ps };
         self.last_bits = wire_bytes(len) * 8;
+        // The next frame counts from when this one was due, unless it is too late for that: at a fixed rate by as many frames as a
+        // flow makes up for, else by more than rounding.
+        let now_ps = now.saturating_mul(1000);
+        self.last_ps = match flow.pace {
+            Pace::Fixed(rate) => {
+                due.max(now_ps.saturating_sub(MADE_UP * self.last_bits * 1_000_000_000_000 / rate.max(1)))
+            }
+            _ if due + 1000 > now_ps => due,
+            _ => now_ps,
+        };
         if let Some(control) = &mut self.control {
             control.on_sent(len, now);
         }

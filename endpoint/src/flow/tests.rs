@@ -175,6 +175,30 @@ fn a_paced_flow_keeps_its_rate_to_the_picosecond() {
     }
 }
 
+/// What others of the adapter take is made up for.
+#[test]
+fn a_paced_flow_keeps_its_rate_beside_others() {
+    let mut nic = nic();
+    for (id, pace) in [(0, Pace::Fixed(40_000_000_000)), (1, Pace::Line)] {
+        let one = Flow { id, ..flow(40_000_000, pace, Transport::Datagram) };
+        nic.send(one, &route(1, 2)).unwrap();
+    }
+    // The line takes 86.56 ns for a frame.
+    let mut line_ps: u64 = 100_000;
+    let mut run = |until: u64| {
+        while line_ps < until * 1000 {
+            let free = line_ps.div_ceil(1000);
+            let now = nic.next_transmit(free).unwrap().max(free);
+            assert!(nic.poll_transmit(now).is_some());
+            line_ps = line_ps.max(now * 1000) + 86_560;
+        }
+        nic.senders()[0].sent(0).packets
+    };
+    let (early, late) = (run(100_000), run(1_100_000));
+    let due = 1_000_000_000 / 216_400;
+    assert!((late - early).abs_diff(due) <= 1, "{} of {due}", late - early);
+}
+
 #[test]
 fn cc003_the_limit_of_outstanding_work_never_stops_a_flow_for_good() {
     // Requests of 3 packets, one in flight, and an acknowledgement asked for every 4096 packets.

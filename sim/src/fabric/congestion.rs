@@ -7,7 +7,7 @@ use super::idle;
 use super::lots;
 use super::nscc;
 use super::routes::Routes;
-use super::spec::{Congestion, FabricSpec, HostSpec};
+use super::spec::{Congestion, FabricSpec, HostSpec, RoutingMode};
 use super::topology::{Plan, key_of_rate};
 use super::units::{Duration, LINE, Rate, at_100g};
 use super::workload::Planned;
@@ -458,6 +458,11 @@ pub(super) fn set_paces(
                 format!("at most {MAX_HOPS} for hpcc, whose INT has room for no more: use \"hpcc-pint\"");
             return Err(wrong("topology", &format!("{} switches on a path", found.switches), must));
         }
+    }
+    if flows.iter().any(|f| f.cc == Congestion::Hpcc) && spec.routing.mode == RoutingMode::Spray {
+        let must = "another with hpcc, which compares the INT of each hop with that of the packet before, of the same path; \
+                    \"hpcc-pint\" takes any";
+        return Err(wrong("routing.mode", &"\"spray\"", must));
     }
     if flows.iter().any(|f| f.cc == Congestion::Hpcc)
         && let Some(link) = plan.links.iter().position(|link| rate_code(link.spec.rate.0).is_none())

@@ -118,6 +118,12 @@ fn wrong_combinations_are_refused() {
             "fixed_window",
         ),
         (
+            "[host]\ncongestion_control = \"hpcc\"\n[routing]\nmode = \"spray\"\n",
+            "",
+            "routing.mode is \"spray\"; it must be another with hpcc",
+            "\"hpcc-pint\" takes any",
+        ),
+        (
             "[host]\ncongestion_control = \"hpcc-pint\"\n[host.hpcc]\nint_multi = 4\n",
             "",
             "host.hpcc.int_multi is set",

@@ -310,6 +310,11 @@ impl Host {
         }
     }
 
+    /// Frames of data it has taken, where they may wait in a memory before they arrive.
+    pub fn frames_taken(&self) -> Option<u64> {
+        if let Self::RcLink(nic) = self { Some(nic.frames_taken()) } else { None }
+    }
+
     /// The next frame to put on the wire.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Body> {
         match self {

@@ -138,7 +138,7 @@ fn a_matrix_that_cannot_be_is_refused_with_line_and_remedy() {
         (
             "Nodes 4\nConnections 1\nTriggers 1\n0->1 id 1 trigger 1 size 1\ntrigger id 1 oneshot\n",
             5,
-            "is activated by 0 connections",
+            "is activated by nobody; name it as",
         ),
         (
             "Nodes 4\nConnections 2\nTriggers 1\n0->1 start 0 size 1 send_done_trigger 1\n0->1 id 1 trigger 1 size 1\ntrigger \

@@ -428,7 +428,7 @@ fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
                {"rank": 1, "id": 1, "op": "barrier"}"#
                 .to_owned(),
             2,
-            "is number 2 of group ``, and rank 1 has 1 only; add it there",
+            "is number 2 of all ranks, and rank 1 has 1 only; add it there",
         ),
         (
             r#"{"rank": 0, "id": 1, "op": "all_gather", "bytes": 100}

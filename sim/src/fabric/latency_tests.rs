@@ -219,6 +219,8 @@ fn sw120_copies_of_a_multicast_frame_each_have_an_account() {
         let all = latency(&r);
         add_up(all);
         let [one, two, request] = &r.flows[..] else { panic!() };
+        // Whether a frame waits to be read or not, it is one of data.
+        assert_eq!(all.end_to_end[0].frames, one.packets + two.packets + request.packets);
         assert_eq!((r.verdict, one.delivered, two.delivered), ("PASS", 2_000_000, 2_000_000));
         assert_eq!(leg(all, "h0", "s0").frames, one.packets + two.packets);
         let (free, held) = (leg(all, "s0", "h1"), leg(all, "s0", "h3"));

@@ -210,6 +210,13 @@ fn drops<'a>(
                 switch.name, port.port
             );
         }
+        if *name == DropReason::LookupUnknown.name() {
+            return format!(
+                "{} port {} dropped {count} frames ({name}): links were down, and none of those left leads to their receiver. \
+                 Hosts send them again. Remedy: another path, or `repair` of the [[failure]].",
+                switch.name, port.port
+            );
+        }
         let reason = DropReason::ALL.iter().find(|reason| reason.name() == *name);
         let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
         format!(

@@ -472,6 +472,71 @@ fn headroom_in_use_is_what_is_in_flight() {
     assert!(peak <= granted, "{peak} {granted}");
 }
 
+/// What is on its way to the line when a pause takes effect comes all the same.
+#[test]
+fn headroom_holds_what_hosts_hand_to_the_line_before_they_obey() {
+    let run = |host: &str| {
+        play(&format!(
+            "name = \"slow\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 6\n[link]\nrate = \"400G\"\ndelay = \"100ns\"\n\
+             [host]\npayload = 1000\n{host}\n[switch.config.buffer]\nsize = \"16MiB\"\n[[switch.config.buffer.profile]]\n\
+             name = \"lossless\"\nstatic_th = \"30KB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[workload]]\n\
+             kind = \"incast\"\nto = \"h0\"\nbytes = \"3MB\"\n"
+        ))
+    };
+    let headroom = |report: &Report| report.ports().map(|(_, p)| p.headroom).max().unwrap();
+    let plain = run("");
+    for (host, more) in [
+        ("tx_delay = \"2us\"", 100_000),
+        ("tx_delay = \"10us\"", 500_000),
+        ("tx_delay = \"1us\"\nresponse = \"1us\"", 100_000),
+        ("protocol = \"rclink\"\ntx_delay = \"2us\"", 100_000),
+    ] {
+        let report = run(host);
+        assert!(report.pauses() > 0, "{host}");
+        assert_eq!((report.frames_dropped, report.verdict), (0, "PASS"), "{host}: {:?}", report.why);
+        let grown = headroom(&report) - headroom(&plain);
+        // `poll_gap` counts on both ways.
+        assert!((more * 9 / 10..=more * 22 / 10).contains(&grown), "{host}: {grown}");
+    }
+}
+
+/// Flows without an end, that never begin, and whose class nobody pauses: the report says so.
+#[test]
+fn flows_that_do_not_go_together_with_the_run_are_told() {
+    let text_of = |flow: &str| {
+        format!(
+            "name = \"odd\"\nuntil = \"100us\"\n[topology]\nkind = \"star\"\nhosts = 3\n[switch.config.buffer]\nsize = \"1MiB\"\n\
+             [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"incast\"\nto = \"h0\"\n{flow}\n"
+        )
+    };
+    let run = |flow: &str| play(&text_of(flow));
+    for (flow, words) in [
+        ("", "2 flows without an end: `until`, 100000 ns, ended the run."),
+        (
+            "bytes = 1000\nstart = \"2ms\"",
+            "2 flows never began, the first at 2000000 ns: the run ends at 100000 ns.",
+        ),
+        (
+            "bytes = 1000\npriority = 0",
+            "Frames of priority 0 with DSCP 26 are in priority group 3 of s0, whose pauses hold back priority 3 of a host: not \
+             them. Remedy: `priority = 3` in their [[workload]], or `dscp = 0`.",
+        ),
+    ] {
+        let report = run(flow);
+        assert!(report.why.iter().any(|why| why.starts_with(words)), "{flow}: {:?}", report.why);
+        let flow_level = play(&format!("level = \"flow\"\n{}", text_of(flow)));
+        assert!(
+            words.starts_with("Frames") || flow_level.why.iter().any(|why| why.starts_with(words)),
+            "{flow}"
+        );
+    }
+    let report = run("bytes = 1000");
+    let told = |why: &String| {
+        why.contains("without an end") || why.contains("never began") || why.contains("Frames of")
+    };
+    assert!(!report.why.iter().any(told), "{:?}", report.why);
+}
+
 #[test]
 fn too_little_headroom_drops_and_says_so() {
     let text = r#"
@@ -789,8 +854,10 @@ fn the_shipped_examples_run() {
             assert!(total(1) > 0 && total(1) == total(2), "{:?}", report.samples);
             assert_eq!(report.deadlock.len(), 4, "{:?}", report.why);
             assert!(
-                report.why[0].starts_with("PFC deadlock")
-                    && report.why[0].contains("s0 -> s1 -> s2 -> s3 -> s0")
+                report
+                    .why
+                    .iter()
+                    .any(|why| why.starts_with("PFC deadlock") && why.contains("s0 -> s1 -> s2 -> s3 -> s0"))
             );
         } else {
             assert_eq!(report.flows_done, report.flows_finite, "{name}: {:?}", report.why);

@@ -21,6 +21,7 @@ use collectives::Kind;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::{Flow, Pace};
+use weir_layout::counted;
 
 /// Packets of a chunk of a tree all-reduce.
 const CHUNK_PACKETS: u64 = 32;
@@ -90,6 +91,26 @@ pub(super) struct Traffic {
 /// Whether a flow has an end.
 pub(super) fn is_finite(planned: &Planned) -> bool {
     planned.flow.bytes < ENDLESS
+}
+
+/// What of these flows has to do with the end of the run, in sentences.
+pub(super) fn notes<'a>(until: Nanos, flows: impl Iterator<Item = &'a Planned>) -> Vec<String> {
+    let (mut endless, mut late) = (0_u64, Vec::new());
+    for planned in flows.filter(|planned| planned.sent_with().is_none()) {
+        endless += u64::from(!is_finite(planned));
+        late.extend((planned.flow.start >= until).then_some(planned.flow.start));
+    }
+    let endless = (endless > 0).then(|| {
+        format!("{} without an end: `until`, {until} ns, ended the run.", counted(endless as usize, "flow"))
+    });
+    let late = late.iter().min().map(|first| {
+        format!(
+            "{} never began, the first at {first} ns: the run ends at {until} ns. Remedy: a later `until`, an earlier `start`, \
+             or of a file its `origin`.",
+            counted(late.len(), "flow")
+        )
+    });
+    endless.into_iter().chain(late).collect()
 }
 
 struct Reader<'a> {

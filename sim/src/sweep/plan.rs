@@ -99,11 +99,7 @@ impl Plan {
             // What is no string the reader of the point refuses.
             let Value::String(name) = value else { continue };
             let mut contents: Vec<Vec<u8>> = Vec::new();
-            loop {
-                let path = folder.join(fabric::of_rank(name, contents.len()));
-                if !(contents.is_empty() || fabric::names_ranks(name) && path.exists()) {
-                    break;
-                }
+            for path in fabric::paths(folder, name) {
                 match fabric::read_file(&path) {
                     Ok(content) => contents.push(content),
                     Err(error) => {

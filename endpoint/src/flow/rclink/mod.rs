@@ -410,6 +410,11 @@ impl LinkNic {
         arrival
     }
 
+    /// Frames of data it has taken, those among them that wait to be read.
+    pub fn frames_taken(&self) -> u64 {
+        self.link.counters().rx_data
+    }
+
     /// What a frame meant to the end it was for.
     fn account(&mut self, rh: &Rh, ce: bool, before: &link::Counters) {
         let after = *self.link.counters();

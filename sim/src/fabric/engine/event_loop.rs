@@ -516,12 +516,15 @@ impl Fabric<'_> {
         let Some(mut frame) = frame else { return };
         let (to, ns) = (self.dirs[dir].to, self.ns());
         if to.node < self.plan.hosts {
-            let arrival = self.hosts[to.node].handle_frame(&frame, ns);
+            let host = &mut self.hosts[to.node];
+            let before = self.latency.as_ref().and_then(|_| host.frames_taken());
+            let arrival = host.handle_frame(&frame, ns);
+            let taken = before.map_or(arrival.is_some(), |before| host.frames_taken() > Some(before));
             if self.membership.is_some() && is_mac_control(frame.bytes()) {
                 self.heard_pause(to.node);
             }
             if let (Some(latency), Some(journey)) = (&mut self.latency, frame.take_journey()) {
-                latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, arrival.is_some());
+                latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, taken);
             }
             self.spares.put(frame);
             if let Some(arrival) = arrival {

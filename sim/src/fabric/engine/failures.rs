@@ -39,6 +39,10 @@ pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>,
         if links.is_empty() {
             faults.add(wrong("", format!("{a} - {b}"), "two nodes with a link between them"));
         }
+        if failure.at.0 >= spec.until.0 {
+            let must = "before `until`, which ends the run";
+            faults.add(wrong(".at", format!("{} ns", failure.at.0), must));
+        }
         if let Some(repair) = failure.repair.filter(|repair| repair.0 <= failure.at.0) {
             let must = "after `at`; without it the link stays down";
             faults.add(wrong(".repair", format!("{} ns", repair.0), must));

@@ -11,13 +11,14 @@ use crate::fabric::report::{
 };
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
+use crate::fabric::spec::Protocol;
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::workload::{Planned, is_finite};
-use std::collections::BTreeMap;
+use crate::fabric::workload::{self, Planned, is_finite};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_config::Config;
+use weir_config::{Config, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::PortStats;
@@ -133,7 +134,12 @@ impl Fabric<'_> {
         let context = Context {
             config: self.switches.iter().next().map(|s| Config::clone(&s.config)),
             deaf: self.deaf_hosts(),
-            notes: congestion::notes(self.flows.iter()),
+            notes: [
+                workload::notes(self.spec.until.0, self.flows.iter()),
+                congestion::notes(self.flows.iter()),
+                self.misplaced(),
+            ]
+            .concat(),
         };
         let links = self.dirs.iter().zip(self.lines.iter());
         let links = links.map(|(dir, line)| line.result(dir, &self.plan.names, self.now));
@@ -210,6 +216,32 @@ impl Fabric<'_> {
             }
         }
         deaf
+    }
+
+    /// Flows whose priority at the host is not the one their switch pauses for them, in sentences.
+    fn misplaced(&self) -> Vec<String> {
+        let roce = self.flows.iter().filter(|_| self.spec.host.protocol == Protocol::Rocev2);
+        let classes: BTreeSet<_> = roce.map(|f| (f.from, f.flow.priority, f.flow.dscp)).collect();
+        let mut told = BTreeSet::new();
+        for (host, priority, dscp) in classes {
+            let to = self.dirs[self.out[host][0]].to;
+            let Some(s) = to.node.checked_sub(self.plan.hosts) else { continue };
+            let port = &self.switches[s].config.ports[to.port];
+            let group = |dscp: usize| port.maps.tc_to_pg[usize::from(port.maps.dscp_to_tc[dscp])];
+            let paused = group(dscp.into());
+            if !port.trust.contains(&Trust::Dscp) || paused == priority || port.pfc.enable >> paused & 1 == 0
+            {
+                continue;
+            }
+            let other = (0..64).find(|dscp| group(*dscp) == priority);
+            let other = other.map_or(String::new(), |dscp| format!(", or `dscp = {dscp}`"));
+            told.insert(format!(
+                "Frames of priority {priority} with DSCP {dscp} are in priority group {paused} of {}, whose pauses hold back \
+                 priority {paused} of a host: not them. Remedy: `priority = {paused}` in their [[workload]]{other}.",
+                self.plan.names[to.node]
+            ));
+        }
+        told.into_iter().collect()
     }
 
     /// What a flow's sender has done, the rate it may send at, and what its receiver has seen. A rank is both.

@@ -9,7 +9,7 @@ use crate::fabric::play::Undivided;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::workload::{Planned, is_finite};
+use crate::fabric::workload::{self, Planned, is_finite};
 use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
 
@@ -210,6 +210,7 @@ impl World<'_> {
             "{what} its max-min fair share of its path at any time. Queues, marks, pauses, losses, acknowledgements and the time in \
              which congestion control finds a rate are not played."
         )];
+        all.extend(workload::notes(self.spec.until.0, self.flows.iter()));
         let idle = match self.spec.level {
             Level::Hybrid => Vec::new(),
             Level::Packet | Level::Flow => scope::idle_keys(self.spec, self.operations.follows_sends()),

@@ -7,6 +7,8 @@ use crate::fabric::workload::MAX_BYTES;
 use crate::fabric::workload::collectives::Kind;
 use crate::fabric::workload::operations::{Does, Listed, Place};
 use prost::Message;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Nanoseconds of a microsecond.
 const NS: u64 = 1000;
@@ -199,7 +201,37 @@ fn trace(file: File<'_>, rank: usize) -> Result<Vec<Listed>, FabricError> {
         let place = Place { file: rank, line: 0 };
         all.push(Listed { place, rank: rank as u64, id: node.id, does, after });
     }
-    Ok(all)
+    Ok(in_order(all))
+}
+
+/// The nodes in an order in which they can begin, those that wait for nothing by their ids: a trace may list them in any, and what is
+/// the first of several messages or collectives is decided by this one. Those of a circle come last.
+fn in_order(nodes: Vec<Listed>) -> Vec<Listed> {
+    let places: BTreeMap<u64, usize> = nodes.iter().enumerate().map(|(at, node)| (node.id, at)).collect();
+    let mut waits = vec![0_usize; nodes.len()];
+    let mut followers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (at, node) in nodes.iter().enumerate() {
+        for before in node.after.iter().filter_map(|id| places.get(id)) {
+            followers[*before].push(at);
+            waits[at] += 1;
+        }
+    }
+    let key = |at: usize| Reverse((nodes[at].id, at));
+    let mut ready: BinaryHeap<Reverse<(u64, usize)>> =
+        (0..nodes.len()).filter(|at| waits[*at] == 0).map(key).collect();
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(Reverse((_, at))) = ready.pop() {
+        order.push(at);
+        for follower in &followers[at] {
+            waits[*follower] -= 1;
+            if waits[*follower] == 0 {
+                ready.push(key(*follower));
+            }
+        }
+    }
+    order.extend((0..nodes.len()).filter(|at| waits[*at] > 0));
+    let mut nodes: Vec<Option<Listed>> = nodes.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| nodes[at].take()).collect()
 }
 
 /// Reads the traces of ranks 0, 1, ...

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// A file.
@@ -25,6 +25,24 @@ struct Content {
 
 /// Stands for the number of a rank in the name of a file that each rank has.
 const RANK: &str = "{rank}";
+
+/// Numbers that are tried behind the last rank that has a file.
+const BEYOND: usize = 1024;
+
+/// The files that a name stands for, rank by rank, in `folder` unless it is absolute. One that is missing before the last that is there
+/// is among them, and cannot be read.
+pub(crate) fn paths(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let of = |rank| folder.join(of_rank(name, rank));
+    let mut last = 0;
+    let mut rank = 1;
+    while name.contains(RANK) && rank <= last + BEYOND {
+        if of(rank).exists() {
+            last = rank;
+        }
+        rank += 1;
+    }
+    (0..=last).map(of).collect()
+}
 
 /// The file of a rank.
 pub(crate) fn of_rank(name: &str, rank: usize) -> String {
@@ -49,8 +67,9 @@ impl Content {
         match read_file(path) {
             Ok(bytes) => Ok(Self { path: place, bytes }),
             Err(error) => {
-                let problem =
-                    format!("cannot be read ({error}); paths count from the folder of the fabric file");
+                let problem = format!(
+                    "cannot be read ({error}); paths count from the folder of the fabric file, ranks from 0 without gaps"
+                );
                 Err(FabricError::Import { key: key.into(), place, problem })
             }
         }
@@ -84,12 +103,9 @@ impl Files {
         named.extend(workloads.filter_map(|(i, w)| Some((format!("workload.{i}.file"), w.file.as_ref()?))));
         let mut all = BTreeMap::new();
         for (key, name) in named {
-            let mut contents = vec![Content::read(&key, &folder.join(of_rank(name, 0)))?];
-            // Ranks end before the first that has no file.
-            while names_ranks(name) && folder.join(of_rank(name, contents.len())).exists() {
-                contents.push(Content::read(&key, &folder.join(of_rank(name, contents.len())))?);
-            }
-            all.insert(key, contents);
+            let paths = paths(folder, name);
+            let contents: Result<_, _> = paths.iter().map(|path| Content::read(&key, path)).collect();
+            all.insert(key, contents?);
         }
         Ok(Self(all))
     }
@@ -104,11 +120,6 @@ impl Files {
         let named = self.0.get_key_value(key);
         named.into_iter().flat_map(|(key, all)| all.iter().map(move |content| File { key, content }))
     }
-}
-
-/// Whether every rank has a file of this name.
-pub(crate) fn names_ranks(name: &str) -> bool {
-    name.contains(RANK)
 }
 
 /// Whether the value of this key of a fabric is the name of a file.

@@ -175,11 +175,11 @@ pub struct HostSpec {
     pub rclink: LinkHostSpec,
     /// PFC priorities they obey; those that are lossless at the switch they are connected to unless given.
     pub obey: Option<Vec<u8>>,
-    /// From the arrival of a PFC frame to its effect.
+    /// From the last bit of a PFC frame to its effect.
     pub response: Duration,
     /// From the making of a frame to the line.
     pub tx_delay: Duration,
-    /// From the last bit of a frame to its effect.
+    /// From the last bit of any other frame to its effect.
     pub rx_delay: Duration,
     /// Payload bytes of a full packet.
     pub payload: u16,

@@ -169,6 +169,12 @@ fn bind(graph: &mut Graph, trigger: &Trigger, fires: Fires) -> Result<(), String
     let (activations, starts) = (&trigger.activations, &trigger.starts);
     let count = activations.len() as u64;
     match fires {
+        _ if activations.is_empty() => {
+            return Err(
+                "is activated by nobody; name it as send_done_trigger or recv_done_trigger of a connection"
+                    .to_owned(),
+            );
+        }
         Fires::OneShot if count != 1 => {
             return Err(format!(
                 "fires once and is activated by {count} connections; make it a barrier of {count}"

@@ -162,7 +162,9 @@ impl Reader<'_> {
             _ => crate::fabric::import::operations::read(first)?,
         };
         let hosts = match self.w.kind {
-            Pattern::Chakra if files.len() > hosts.len() => {
+            Pattern::Chakra
+                if files.len() > hosts.len() || self.w.ranks.is_some_and(|ranks| ranks != files.len()) =>
+            {
                 let problem = format!(
                     "{} traces, but {} ranks; change `ranks`, `hosts` or [topology]",
                     files.len(),

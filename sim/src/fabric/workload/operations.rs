@@ -31,8 +31,8 @@ pub(in crate::fabric) enum Does {
         ns: Nanos,
         stream: u32,
     },
-    /// With all ranks that name the group; the nth of each are one. `bytes` as nccl-tests counts them or, if `each`, what
-    /// one rank has of them.
+    /// With all ranks that name the group or, where it has no name, all that do anything; the nth of each are one. `bytes` as
+    /// nccl-tests counts them or, if `each`, what one rank has of them.
     Collective {
         kind: Kind,
         bytes: u64,
@@ -53,6 +53,9 @@ pub(in crate::fabric) struct Listed {
     /// Operations of the rank that end before.
     pub after: Vec<u64>,
 }
+
+/// The group without a name.
+const WORLD: &str = "";
 
 /// Operations of a circle that are named.
 const MAX_NAMED: usize = 8;
@@ -206,7 +209,16 @@ impl Reader<'_> {
                 groups.entry(group).or_default().entry(op.rank).or_default().push(at);
             }
         }
+        if let Some(world) = groups.get_mut(WORLD) {
+            for op in self.listed {
+                world.entry(op.rank).or_default();
+            }
+        }
         for (group, ranks) in groups {
+            let whose = match group {
+                WORLD => "all ranks".to_owned(),
+                name => format!("group `{name}`"),
+            };
             let longest = ranks.values().max_by_key(|ops| ops.len()).cloned().unwrap_or_default();
             for (nth, longest) in longest.iter().enumerate() {
                 let of_lowest = ranks.values().find_map(|ops| ops.get(nth)).unwrap_or(longest);
@@ -216,15 +228,16 @@ impl Reader<'_> {
                 for (rank, ops) in &ranks {
                     let Some(at) = ops.get(nth) else {
                         let problem = format!(
-                            "is number {} of group `{group}`, and rank {rank} has {} only; add it there",
+                            "is number {} of {whose}, and rank {rank} has {}; add it there{}",
                             nth + 1,
-                            ops.len()
+                            if ops.is_empty() { "none".to_owned() } else { format!("{} only", ops.len()) },
+                            if group == WORLD { ", or name the group of those that have it" } else { "" }
                         );
                         return Err(longest.wrong(problem));
                     };
                     if self.listed[*at].does != first.does {
                         let problem = format!(
-                            "and {} are number {} of group `{group}` and differ; make them the same",
+                            "and {} are number {} of {whose} and differ; make them the same",
                             first.name(),
                             nth + 1
                         );
@@ -298,6 +311,6 @@ impl Reader<'_> {
         }
         let place = circle.iter().find_map(of).map_or(Place { file: 0, line: 0 }, |op| op.place);
         let problem = "operations wait for one another in a circle, so none of them ever begins";
-        wrong(place, format!("{problem}: {}; take one `after` back", names.join(", ")))
+        wrong(place, format!("{problem}: {}; let one of them wait for fewer", names.join(", ")))
     }
 }
