@@ -213,7 +213,7 @@ fn port_params(
         storm_control: port.storm_control,
         learning: port.learning,
         learn_limit: port.learn_limit.unwrap_or(u32::MAX),
-        queues: std::array::from_fn(|q| schedule(q, &port.queues[q])),
+        queues: queue_schedules(port),
         mark: port.queues.map(|q| marking(&q)),
         early_drop: port.queues.map(|q| early_drop(&q)),
         react: ReactConfig {
@@ -246,6 +246,11 @@ fn port_params(
 
 fn mask(bits: impl Iterator<Item = usize>) -> u8 {
     bits.fold(0, |mask, bit| mask | 1 << bit)
+}
+
+/// How the queues of a port compete.
+pub fn queue_schedules(port: &PortConfig) -> [QueueSchedule; PRIORITIES] {
+    std::array::from_fn(|queue| schedule(queue, &port.queues[queue]))
 }
 
 fn schedule(queue: usize, config: &QueueConfig) -> QueueSchedule {

@@ -69,6 +69,18 @@ impl Demand {
         self.by_output[class * self.ports + output]
     }
 
+    /// Classes of which inputs of a set have something for `output`, a bit each.
+    pub fn classes_asking(&self, output: usize, inputs: u64) -> u8 {
+        let asks = |class: usize| u8::from(self.inputs_wanting(output, class) & inputs != 0);
+        (0..self.classes).fold(0, |set, class| set | asks(class) << class)
+    }
+
+    /// Takes all requests back.
+    pub fn clear(&mut self) {
+        self.by_input.fill(0);
+        self.by_output.fill(0);
+    }
+
     /// The pairs that ask for one another in `class`.
     pub fn pairs(&self, class: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.ports)

@@ -6,7 +6,7 @@
 //! the grant was accepted, and only in the first iteration (DEV-15): an output goes on offering itself
 //! to the same input until that input takes it, which is why nobody starves.
 
-use super::{Arbiter, Demand, MAX_CROSSBAR_PORTS, Matching, Pair, ports_of};
+use super::{Arbiter, ClassOrder, Demand, MAX_CROSSBAR_PORTS, Matching, Pair, ports_of};
 
 /// When pointers move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +38,21 @@ struct Pointers {
     at: Vec<u8>,
 }
 
+/// [`Classes`] as outputs keep to them.
+#[derive(Clone, Debug, Default)]
+struct Rounds {
+    /// The order of classes within a weighted round; empty: strict.
+    round: Vec<u8>,
+    /// Where each output is in its round.
+    turns: Vec<u8>,
+}
+
 /// An iSLIP arbiter.
 #[derive(Clone, Debug)]
 pub struct Islip {
     iterations: u32,
     rule: PointerRule,
-    /// The order of classes within a weighted round; empty: strict.
-    round: Vec<u8>,
-    /// Where each output is in its round.
-    turns: Vec<u8>,
+    rounds: Rounds,
     grant: Pointers,
     accept: Pointers,
 }
@@ -103,27 +109,9 @@ impl Islip {
         Self {
             iterations: iterations.max(1),
             rule,
-            round,
-            turns: vec![0; ports],
+            rounds: Rounds { round, turns: vec![0; ports] },
             grant: Pointers::new(ports, classes),
             accept: Pointers::new(ports, classes),
-        }
-    }
-
-    /// The class an output serves of those it `has` requests in (a bit each).
-    fn class_to_serve(&self, output: usize, has: u8) -> usize {
-        let turn = usize::from(self.turns[output]);
-        let in_turn = self.round.iter().cycle().skip(turn).take(self.round.len());
-        let chosen = in_turn.map(|class| usize::from(*class)).find(|class| has >> class & 1 == 1);
-        chosen.unwrap_or(7 - has.leading_zeros() as usize)
-    }
-
-    /// The turn of an output that served `class` moves past one occurrence of it.
-    fn take_turn(&mut self, output: usize, class: usize) {
-        let turn = usize::from(self.turns[output]);
-        let upcoming = self.round.iter().cycle().skip(turn).take(self.round.len());
-        if let Some(skipped) = upcoming.clone().position(|c| usize::from(*c) == class) {
-            self.turns[output] = ((turn + skipped + 1) % self.round.len()) as u8;
         }
     }
 
@@ -133,31 +121,64 @@ impl Islip {
     }
 }
 
+impl ClassOrder for Rounds {
+    fn serve(&mut self, output: usize, asking: u8) -> usize {
+        let turn = usize::from(self.turns[output]);
+        let in_turn = self.round.iter().cycle().skip(turn).take(self.round.len());
+        let chosen = in_turn.map(|class| usize::from(*class)).find(|class| asking >> class & 1 == 1);
+        chosen.unwrap_or(7 - asking.leading_zeros() as usize)
+    }
+
+    /// Strict: a better class drives out the others. Weighted: the input takes any class.
+    fn rank(&self, _: usize, class: usize) -> u8 {
+        if self.round.is_empty() { class as u8 } else { 0 }
+    }
+
+    /// The turn of an output that served `class` moves past one occurrence of it.
+    fn matched(&mut self, output: usize, class: usize) {
+        let turn = usize::from(self.turns[output]);
+        let mut upcoming = self.round.iter().cycle().skip(turn).take(self.round.len());
+        if let Some(skipped) = upcoming.position(|c| usize::from(*c) == class) {
+            self.turns[output] = ((turn + skipped + 1) % self.round.len()) as u8;
+        }
+    }
+}
+
 impl Arbiter for Islip {
     fn arbitrate(&mut self, demand: &Demand, free_in: u64, free_out: u64, matching: &mut Matching) {
+        let mut rounds = std::mem::take(&mut self.rounds);
+        self.arbitrate_by(&mut rounds, demand, (free_in, free_out), matching);
+        self.rounds = rounds;
+    }
+
+    fn arbitrate_by(
+        &mut self,
+        order: &mut dyn ClassOrder,
+        demand: &Demand,
+        (mut free_in, mut free_out): (u64, u64),
+        matching: &mut Matching,
+    ) {
         matching.clear();
-        let (mut free_in, mut free_out) = (free_in, free_out);
         for iteration in 0..self.iterations {
-            // Outputs that grant each input in this iteration, and the best class among the grants.
+            // Outputs that grant each input in this iteration, and the highest rank among the grants.
             let mut granted = [0u64; MAX_CROSSBAR_PORTS];
             let mut best = [0u8; MAX_CROSSBAR_PORTS];
             let mut class_of = [0u8; MAX_CROSSBAR_PORTS];
             let mut any = 0u64;
             for output in ports_of(free_out) {
-                let asking = |class: usize| demand.inputs_wanting(output, class) & free_in;
-                let has = (0..demand.classes()).fold(0u8, |has, c| has | u8::from(asking(c) != 0) << c);
-                if has == 0 {
+                let asking = demand.classes_asking(output, free_in);
+                if asking == 0 {
                     continue;
                 }
-                let class = self.class_to_serve(output, has);
-                let Some(input) = first_from(asking(class), self.grant.get(output, class)) else { continue };
+                let class = order.serve(output, asking);
+                let inputs = demand.inputs_wanting(output, class) & free_in;
+                let Some(input) = first_from(inputs, self.grant.get(output, class)) else { continue };
                 class_of[output] = class as u8;
-                // Strict: a better class drives out the others. Weighted: the input takes any class.
-                let level = if self.round.is_empty() { class as u8 } else { 0 };
-                if any >> input & 1 == 0 || level > best[input] {
-                    (granted[input], best[input]) = (0, level);
+                let rank = order.rank(output, class);
+                if any >> input & 1 == 0 || rank > best[input] {
+                    (granted[input], best[input]) = (0, rank);
                 }
-                granted[input] |= u64::from(level == best[input]) << output;
+                granted[input] |= u64::from(rank == best[input]) << output;
                 any |= 1 << input;
                 if self.rule == PointerRule::Rrm {
                     self.grant.pass(output, class, input);
@@ -167,17 +188,17 @@ impl Arbiter for Islip {
                 return;
             }
             for input in ports_of(any) {
-                let level = usize::from(best[input]);
-                let Some(output) = first_from(granted[input], self.accept.get(input, level)) else {
+                let row = usize::from(best[input]).min(demand.classes() - 1);
+                let Some(output) = first_from(granted[input], self.accept.get(input, row)) else {
                     continue;
                 };
                 let class = usize::from(class_of[output]);
                 free_in &= !(1 << input);
                 free_out &= !(1 << output);
                 matching.push(Pair { input: input as u8, output: output as u8, class: class as u8 });
-                self.take_turn(output, class);
+                order.matched(output, class);
                 if iteration == 0 || self.rule == PointerRule::EveryIteration {
-                    self.accept.pass(input, level, output);
+                    self.accept.pass(input, row, output);
                     if self.rule != PointerRule::Rrm {
                         self.grant.pass(output, class, input);
                     }

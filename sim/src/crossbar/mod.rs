@@ -26,11 +26,30 @@ pub const MAX_CROSSBAR_PORTS: usize = 64;
 /// A match of one slot: pairs in which no input and no output occurs twice.
 pub type Matching = arrayvec::ArrayVec<Pair, MAX_CROSSBAR_PORTS>;
 
+/// Chooses among the classes that ask an output.
+pub trait ClassOrder {
+    /// The class that `output` serves of those that ask, a bit each: one at least.
+    fn serve(&mut self, output: usize, asking: u8) -> usize;
+    /// What an input goes by that several outputs grant: the highest is accepted.
+    fn rank(&self, output: usize, class: usize) -> u8;
+    /// A cell of `class` goes to `output`.
+    fn matched(&mut self, output: usize, class: usize);
+}
+
 /// What finds a match.
 pub trait Arbiter: Send {
-    /// Matches inputs of `free_in` with outputs of `free_out` that have something for one another,
-    /// and writes the pairs over `matching`.
+    /// Matches inputs of `free_in` with outputs of `free_out` that have something for one another, by an order of classes of its
+    /// own, and writes the pairs over `matching`.
     fn arbitrate(&mut self, demand: &Demand, free_in: u64, free_out: u64, matching: &mut Matching);
+
+    /// The same by another order of classes.
+    fn arbitrate_by(
+        &mut self,
+        order: &mut dyn ClassOrder,
+        demand: &Demand,
+        free: (u64, u64),
+        matching: &mut Matching,
+    );
 }
 
 /// The set of the first `n` ports.
@@ -39,7 +58,7 @@ pub fn all_ports(n: usize) -> u64 {
 }
 
 /// The ports of a set, in order.
-fn ports_of(mut set: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn ports_of(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let port = (set != 0).then(|| set.trailing_zeros() as usize)?;
         set &= set - 1;

@@ -79,6 +79,58 @@ fn sw_a_fifo_is_blocked_by_its_head_and_islip_is_not() {
     assert!((630..670).contains(&pim), "{pim}");
 }
 
+/// SW-076: an output serves classes by its schedule, at whatever inputs they wait.
+#[test]
+fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {
+    let flow = |(from, class): &(&str, u8)| {
+        let end = if *class == 0 { "reliable = false\n" } else { "" };
+        let dscp = if *class == 0 { 0 } else { 26 };
+        format!(
+            "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h2\"\npriority = {class}\ndscp = {dscp}\n{end}"
+        )
+    };
+    let share = |core: &str, mode: &str, [three, zero]: [&str; 2], flows: &[(&str, u8)]| {
+        let r = play(&format!(
+            "name = \"classes\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\npayload = 1000\n[switch]\n\
+             core = \"{core}\"\ncrossbar_mode = \"{mode}\"\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+             [[switch.config.scheduler]]\nname = \"three\"\n{three}\n[[switch.config.scheduler]]\nname = \"zero\"\n{zero}\n\
+             [[switch.config.queue]]\nqueues = \"3\"\nscheduler = \"three\"\n[[switch.config.queue]]\nqueues = \"0\"\n\
+             scheduler = \"zero\"\n[switch.config.port_defaults]\nmtu = 1600\n{}",
+            flows.iter().map(flow).collect::<String>()
+        ));
+        let of = |wanted: u8| -> u64 {
+            flows
+                .iter()
+                .zip(&r.flows)
+                .filter(|((_, class), _)| *class == wanted)
+                .map(|(_, f)| f.delivered)
+                .sum()
+        };
+        // In thousandths, and how busy the line was.
+        (of(3) * 1000 / (of(3) + of(0)), (of(3) + of(0)) * 1086 / 12_500_000)
+    };
+    let weighted = ["type = \"DWRR\"\nweight = 3", "type = \"DWRR\"\nweight = 1"];
+    let strict = [["type = \"STRICT\""; 2], ["type = \"STRICT\"", "type = \"DWRR\"\nweight = 1"]];
+    let apart = [("h0", 3), ("h1", 0)];
+    let together = [("h0", 3), ("h0", 0), ("h1", 3), ("h1", 0)];
+    for (core, mode, flows) in [
+        ("islip", "packet", &apart[..]),
+        ("islip", "packet", &together),
+        ("islip", "cell", &apart),
+        ("pim", "packet", &apart),
+        ("pim", "packet", &together),
+        ("pim", "cell", &apart),
+        ("fifo", "packet", &apart),
+    ] {
+        let (three, busy) = share(core, mode, weighted, flows);
+        assert!((740..=760).contains(&three) && busy > 950, "{core} {mode} {flows:?}: {three}, {busy}");
+        for schedule in strict {
+            let (three, busy) = share(core, mode, schedule, flows);
+            assert!(three > 980 && busy > 950, "{core} {mode} {flows:?} {schedule:?}: {three}, {busy}");
+        }
+    }
+}
+
 /// What says nothing, or cannot be, is refused with what to do.
 #[test]
 fn wrong_cores_are_refused() {

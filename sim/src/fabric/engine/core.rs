@@ -2,23 +2,26 @@
 //!
 //! Every input has a memory of its own, as an input-queued switch has: a whole weir switch that receives by this one
 //! port. Its queues towards output `o` are the virtual output queues of (input, o), so admission, PFC towards the peer of
-//! the input, marking, and the schedule among classes are those of weir. An arbiter of [`crate::crossbar`] matches
-//! inputs and outputs slot by slot; what has crossed waits in a short queue of the output, and an output whose queue is
-//! full grants nothing. A PFC frame from the peer of an output is obeyed by all inputs.
+//! the input and marking are those of weir. An arbiter of [`crate::crossbar`] matches inputs and outputs slot by slot, each output
+//! by the schedule among classes that its port has, whatever input they wait at; what has crossed waits in a short queue of the
+//! output, and an output whose queue is full grants nothing. A PFC frame from the peer of an output is obeyed by all inputs.
 
 use super::event_loop::Event;
-use super::probe::queued_frames;
 use super::world::{Fabric, OneFrameWire};
 use crate::crossbar::{
-    Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
+    Arbiter, ClassOrder, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule,
+    all_ports, ports_of,
 };
 use crate::fabric::FabricError;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
 use crate::fabric::time::{PS, Ps};
 use std::collections::VecDeque;
+use weir_config::Config;
+use weir_config::runtime::queue_schedules;
+use weir_dataplane::egress::{Discipline, QueueSchedule, Scheduler};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
+use weir_dataplane::types::{Nanos, PRIORITIES, PortId, wire_bytes};
 
 /// A frame that has left its input.
 struct Crossing {
@@ -29,16 +32,60 @@ struct Crossing {
     /// `None`: its first cell is at the output already (packet mode).
     frame: Option<SimFrame>,
     cells_left: u64,
+    /// Bytes of the wire that its class has not been charged with: each cell is with its part (cell mode).
+    uncharged: u64,
     /// It was matched in this slot.
     moves: bool,
 }
 
-/// What waits at an output for its line.
-#[derive(Default)]
+/// What waits at an output for its line, and whose turn it is to cross.
 struct Output {
     ready: VecDeque<(usize, SimFrame)>,
     /// Bytes in `ready` and on their way to it.
     bytes: u64,
+    schedule: Scheduler,
+    /// By queue: how an input values a grant; 0 of weighted queues.
+    ranks: [u8; PRIORITIES],
+    /// Queues that asked in the last slot, a bit each.
+    asked: u8,
+}
+
+impl Output {
+    fn new(queues: &[QueueSchedule; PRIORITIES]) -> Self {
+        // Rates count at the inputs.
+        let queues = queues.map(|queue| QueueSchedule { cir: None, pir: None, ..queue });
+        let rank = |queue: QueueSchedule| match queue.discipline {
+            Discipline::Strict => queue.level.saturating_add(1),
+            Discipline::Dwrr(_) | Discipline::Wrr(_) => 0,
+        };
+        Self {
+            ready: VecDeque::new(),
+            bytes: 0,
+            schedule: Scheduler::new(&queues, 0),
+            ranks: queues.map(rank),
+            asked: 0,
+        }
+    }
+
+    /// These queues ask in a slot: those that did not before have no credit for that time.
+    fn ask(&mut self, queues: u8) {
+        let fresh = queues & !self.asked;
+        (0..PRIORITIES).filter(|queue| fresh >> queue & 1 == 1).for_each(|queue| self.schedule.wake(queue));
+        self.asked = queues;
+    }
+}
+
+impl ClassOrder for Vec<Output> {
+    fn serve(&mut self, output: usize, asking: u8) -> usize {
+        self[output].schedule.pick(asking).map_or(0, |pick| pick.queue)
+    }
+
+    fn rank(&self, output: usize, class: usize) -> u8 {
+        self[output].ranks[class]
+    }
+
+    /// What is sent is counted when it is known how much.
+    fn matched(&mut self, _: usize, _: usize) {}
 }
 
 /// A frame that reaches its output with the next slot: output, queue, frame.
@@ -52,10 +99,13 @@ pub(super) struct Core {
     slot: Ps,
     cell_bytes: u64,
     output_buffer: u64,
-    /// Frames of each input for each output, `[input][output]`.
+    /// Frames of each input for each output, `[input][output]`, and the outputs that there are any for, a bit each.
     waiting: Vec<Vec<u32>>,
+    wanted: Vec<u64>,
     /// One queue per input: outputs in the order of arrival.
     fifos: Option<Vec<VecDeque<u8>>>,
+    /// Requests of a slot.
+    demand: Demand,
     crossing: Vec<Crossing>,
     landing: Vec<Landing>,
     outputs: Vec<Output>,
@@ -111,11 +161,16 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 }
 
 impl Core {
-    /// For a switch with these line rates, bit/s; `None`: its core is output-queued.
+    /// For a switch with this configuration and these line rates, bit/s; `None`: its core is output-queued.
     ///
     /// # Errors
     /// More ports than a crossbar has.
-    pub fn new(spec: &FabricSpec, rates: &[u64], seed: u64) -> Result<Option<Box<Self>>, FabricError> {
+    pub fn new(
+        spec: &FabricSpec,
+        config: &Config,
+        rates: &[u64],
+        seed: u64,
+    ) -> Result<Option<Box<Self>>, FabricError> {
         let (s, ports) = (&spec.switch, rates.len());
         let arbiter: Box<dyn Arbiter> = match s.core {
             CoreKind::OutputQueued => return Ok(None),
@@ -123,7 +178,7 @@ impl Core {
                 let rule = PointerRule::FirstIteration;
                 Box::new(Islip::new(
                     ports.clamp(1, MAX_CROSSBAR_PORTS),
-                    1,
+                    PRIORITIES,
                     s.iterations,
                     rule,
                     &Classes::Strict,
@@ -147,10 +202,12 @@ impl Core {
             cell_bytes: s.cell.0,
             output_buffer: s.output_buffer.0,
             waiting: vec![vec![0; ports]; ports],
+            wanted: vec![0; ports],
             fifos: (s.core == CoreKind::Fifo).then(|| vec![VecDeque::new(); ports]),
+            demand: Demand::new(ports.max(1), PRIORITIES),
             crossing: Vec::new(),
             landing: Vec::new(),
-            outputs: (0..ports).map(|_| Output::default()).collect(),
+            outputs: config.ports.iter().map(|port| Output::new(&queue_schedules(port))).collect(),
             last: None,
             due: None,
         })))
@@ -159,6 +216,7 @@ impl Core {
     /// A frame was admitted at `input` for `output`.
     pub fn admitted(&mut self, input: usize, output: usize) {
         self.waiting[input][output] += 1;
+        self.wanted[input] |= 1 << output;
         if let Some(fifos) = &mut self.fifos {
             fifos[input].push_back(output as u8);
         }
@@ -173,16 +231,16 @@ impl Core {
     fn wanted(&self, input: usize) -> u64 {
         match &self.fifos {
             Some(fifos) => fifos[input].front().map_or(0, |output| 1 << output),
-            None => {
-                let some = self.waiting[input].iter().enumerate().filter(|(_, frames)| **frames > 0);
-                some.fold(0, |set, (output, _)| set | 1 << output)
-            }
+            None => self.wanted[input],
         }
     }
 
     /// `input` gives up a frame for `output`.
     fn taken(&mut self, input: usize, output: usize) {
         self.waiting[input][output] = self.waiting[input][output].saturating_sub(1);
+        if self.waiting[input][output] == 0 {
+            self.wanted[input] &= !(1 << output);
+        }
         if let Some(fifos) = &mut self.fifos {
             fifos[input].pop_front();
         }
@@ -255,31 +313,41 @@ impl Fabric<'_> {
         let (busy_in, busy_out) = core.busy();
         let room = |output: &usize| core.outputs[*output].bytes < core.output_buffer;
         let roomy = (0..ports).filter(room).fold(0u64, |set, output| set | 1 << output);
-        // In cell mode a frame that has begun goes on, room or not.
-        let begun = |input: usize, output: usize| {
-            core.mode == CrossbarMode::Cell && core.begun_at(input, output).is_some()
-        };
-        let mut demand = Demand::new(ports, 1);
-        let mut any = false;
-        for input in 0..ports {
-            let wanted = core.wanted(input);
-            for output in 0..ports {
-                let fresh =
-                    wanted >> output & 1 == 1 && roomy >> output & 1 == 1 && self.may_send(s, input, output);
-                if fresh || begun(input, output) {
-                    demand.set(input, output, 0, true);
-                    any = true;
+        let paused: Vec<u8> = (0..ports).map(|output| self.paused_at(s, output)).collect();
+        let mut asked = vec![0_u8; ports];
+        core.demand.clear();
+        // In cell mode a frame that has begun goes on, room or not, before others of its input for its output.
+        let mut begun = vec![0_u64; ports];
+        if core.mode == CrossbarMode::Cell {
+            for Crossing { input, output, queue, .. } in &core.crossing {
+                begun[*input] |= 1 << output;
+                asked[*output] |= 1 << queue;
+                core.demand.set(*input, *output, *queue, true);
+            }
+        }
+        for (input, begun) in begun.iter().enumerate() {
+            let memory = self.switches[s].part(input);
+            for output in ports_of(core.wanted(input) & roomy & !begun) {
+                let queues = memory.waiting(PortId(output as u16)) & !paused[output];
+                asked[output] |= queues;
+                for queue in (0..PRIORITIES).filter(|queue| queues >> queue & 1 == 1) {
+                    core.demand.set(input, output, queue, true);
                 }
             }
         }
-        let (free_in, free_out) = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
+        let any = asked.iter().any(|queues| *queues != 0);
+        for (output, queues) in core.outputs.iter_mut().zip(asked) {
+            output.ask(queues);
+        }
+        let free = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
         let mut matching = Matching::new();
         if any {
-            core.arbiter.arbitrate(&demand, free_in, free_out, &mut matching);
+            let Core { arbiter, outputs, demand, .. } = core;
+            arbiter.arbitrate_by(outputs, demand, free, &mut matching);
         }
-        for Pair { input, output, .. } in matching {
+        for Pair { input, output, class } in matching {
             let (input, output) = (usize::from(input), usize::from(output));
-            if core.begun_at(input, output).is_some() || self.take(s, core, input, output) {
+            if begun[input] >> output & 1 == 1 || self.take(s, core, (input, output, class.into())) {
                 let at = core.begun_at(input, output);
                 at.into_iter().for_each(|at| core.crossing[at].moves = true);
             }
@@ -288,32 +356,36 @@ impl Fabric<'_> {
         any || !core.crossing.is_empty() || !core.landing.is_empty()
     }
 
-    /// Something of `input` may go to `output` now: not all of it is paused.
-    fn may_send(&self, s: usize, input: usize, output: usize) -> bool {
-        let node = &self.switches[s];
-        let waiting = node.part(input).waiting(PortId(output as u16));
-        waiting & !self.paused_at(s, output) != 0
-    }
-
-    /// Takes the frame that the schedule of `input` chooses for `output`.
-    fn take(&mut self, s: usize, core: &mut Core, input: usize, output: usize) -> bool {
+    /// Takes the next frame of a queue of an input for an output.
+    fn take(&mut self, s: usize, core: &mut Core, (input, output, queue): (usize, usize, usize)) -> bool {
         let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
         let node = &mut self.switches[s];
-        let before = queued_frames(node.part(input), id);
+        node.part_mut(input).hold_back(id, !(1 << queue));
         let tap = node.transmit(input, id, 1, ns);
-        let Some(mut frame) = tap.data else { return false };
-        let part = node.part(input);
-        let after = queued_frames(part, id);
-        let queue = (0..PRIORITIES).find(|q| after[*q] < before[*q]).unwrap_or(0);
+        let part = node.part_mut(input);
+        part.hold_back(id, 0);
         let held = part.reaction(id).held_ns(queue, ns);
+        let Some(mut frame) = tap.data else { return false };
         if let Some(journey) = frame.journey() {
             journey.cross(now, output, queue, held);
         }
         core.taken(input, output);
         let bytes = frame.len() as u64;
-        core.outputs[output].bytes += bytes;
-        let cells_left = bytes.div_ceil(core.cell_bytes).max(1);
-        core.crossing.push(Crossing { input, output, queue, frame: Some(frame), cells_left, moves: false });
+        let (cells_left, uncharged) = (bytes.div_ceil(core.cell_bytes).max(1), wire_bytes(bytes));
+        let out = &mut core.outputs[output];
+        out.bytes += bytes;
+        if core.mode == CrossbarMode::Packet {
+            out.schedule.sent(queue, 1, uncharged, uncharged);
+        }
+        core.crossing.push(Crossing {
+            input,
+            output,
+            queue,
+            frame: Some(frame),
+            cells_left,
+            uncharged,
+            moves: false,
+        });
         true
     }
 
@@ -369,6 +441,12 @@ impl Core {
     fn advance(&mut self) {
         let packet = self.mode == CrossbarMode::Packet;
         for c in &mut self.crossing {
+            if c.moves && !packet {
+                let cell = c.uncharged / c.cells_left;
+                c.uncharged -= cell;
+                let frames = u64::from(c.cells_left == 1);
+                self.outputs[c.output].schedule.sent(c.queue, frames, cell, cell);
+            }
             c.cells_left -= u64::from(packet || c.moves);
             c.moves = false;
             if (packet || c.cells_left == 0)

@@ -254,8 +254,8 @@ impl<'a> Fabric<'a> {
         let build = |node: usize| -> Result<SwitchNode, FabricError> {
             let ports: &[usize] = if there[node] { &plan.ports[node] } else { &[] };
             let rates: Vec<u64> = ports.iter().map(|l| plan.links[*l].spec.rate.0).collect();
-            let core = Core::new(spec, &rates, spec.seed ^ (node as u64) << 32)?;
             let config = configs.of(&plan, spec, node)?;
+            let core = Core::new(spec, &config, &rates, spec.seed ^ (node as u64) << 32)?;
             let parts = if core.is_some() { rates.len() } else { rates.len().min(1) };
             let groups = &groups[node - plan.hosts];
             let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config, groups));
