@@ -195,6 +195,17 @@ const CUSTOM: More<'_> = &[
     ("workload.0", "{ kind = \"flow\", from = \"h0\", to = \"h3\", bytes = \"50KB\" }"),
     NO_TRUNKS,
 ];
+/// As the star of the base.
+const PAUSED_CUSTOM: More<'_> = &[
+    (
+        "topology",
+        "{ kind = \"custom\", hosts = [\"h0\", \"h1\", \"h2\", \"h3\"], switches = [\"s\"], links = [{ a = \"h0\", b = \"s\" }, \
+         { a = \"h1\", b = \"s\" }, { a = \"h2\", b = \"s\" }, { a = \"h3\", b = \"s\" }] }",
+    ),
+    PAUSES[0],
+    PAUSES[1],
+    NO_TRUNKS,
+];
 const PARALLEL: More<'_> = &[
     (
         "topology",
@@ -302,6 +313,8 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("topology.custom.links.0.b", "\"u\"", CUSTOM),
     ("topology.custom.links.0.rate", "\"10G\"", CUSTOM),
     ("topology.custom.links.0.delay", "\"2us\"", CUSTOM),
+    ("topology.custom.links.0.loss", "0.1", CUSTOM),
+    ("topology.custom.links.0.pause_loss", "0.5", PAUSED_CUSTOM),
     ("topology.custom.links.1.weight", "8", PARALLEL),
     ("link.rate", "\"25G\"", PLAIN),
     ("link.delay", "\"1us\"", PLAIN),

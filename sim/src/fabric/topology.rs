@@ -168,7 +168,7 @@ fn sizes<const N: usize>(sizes: [(&str, usize); N]) -> Result<(), FabricError> {
 }
 
 /// Shares of loss are shares.
-fn check_loss(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
+fn check_loss(name: &str, loss: Option<f64>, pause_loss: Option<f64>) -> Result<(), FabricError> {
     let share = |(key, share): (&str, f64)| match (0.0..=1.0).contains(&share) {
         true => Ok(()),
         false => Err(FabricError::Range {
@@ -177,8 +177,14 @@ fn check_loss(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
             must: "0 to 1".into(),
         }),
     };
-    let all = [("loss", link.loss), ("pause_loss", link.pause_loss)];
-    all.into_iter().map(share).collect::<Faults>().refuse()
+    let all = [("loss", loss), ("pause_loss", pause_loss)];
+    let given = all.into_iter().filter_map(|(key, share)| Some((key, share?)));
+    given.map(share).collect::<Faults>().refuse()
+}
+
+/// The same of all links of a kind.
+fn check_losses(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
+    check_loss(name, Some(link.loss), Some(link.pause_loss))
 }
 
 /// Both ends of the link of this number are switches.
@@ -231,8 +237,8 @@ pub(crate) fn neighbours(spec: &FabricSpec) -> Result<Vec<(String, String)>, Fab
 
 /// Lays the fabric out.
 pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
-    let trunk = spec.trunk.as_ref().map_or(Ok(()), |trunk| check_loss("trunk", trunk));
-    let ((), plan) = both(both(check_loss("link", &spec.link), trunk).map(drop), nodes_and_links(spec))?;
+    let trunk = spec.trunk.as_ref().map_or(Ok(()), |trunk| check_losses("trunk", trunk));
+    let ((), plan) = both(both(check_losses("link", &spec.link), trunk).map(drop), nodes_and_links(spec))?;
     both(check(spec, &plan), idle::of_network(spec, &plan).refuse())?;
     Ok(plan)
 }
@@ -347,15 +353,20 @@ fn as_listed(spec: &FabricSpec, custom: &CustomSpec) -> Result<Plan, FabricError
         let ends = faults.keep(both(find(&link.a), find(&link.b)));
         let weight = link.weight;
         faults.keep(range(&format!("links.{at}.weight"), weight as usize, 1, 64, ""));
+        faults.keep(check_loss(&format!("topology.links.{at}"), link.loss, link.pause_loss));
         let Some((x, y)) = ends else { continue };
         if x == y {
             faults.add(FabricError::LinkToItself { at, node: link.a.clone() });
             continue;
         }
         let base = &spec.link;
-        let rate: Rate = link.rate.unwrap_or(base.rate);
-        let delay: Duration = link.delay.unwrap_or(base.delay);
-        b.connect(x, y, LinkSpec { rate, delay, ..base.clone() });
+        let own = LinkSpec {
+            rate: link.rate.unwrap_or(base.rate),
+            delay: link.delay.unwrap_or(base.delay),
+            loss: link.loss.unwrap_or(base.loss),
+            pause_loss: link.pause_loss.unwrap_or(base.pause_loss),
+        };
+        b.connect(x, y, own);
         b.plan.links.last_mut().into_iter().for_each(|link| link.weight = weight);
     }
     faults.refuse().map(|()| b.plan)

@@ -161,6 +161,10 @@ pub struct CustomLink {
     pub rate: Option<Rate>,
     /// One-way delay; that of `[link]` unless given.
     pub delay: Option<Duration>,
+    /// Share of data frames lost on it; that of `[link]` unless given.
+    pub loss: Option<f64>,
+    /// Share of PFC frames lost on it; that of `[link]` unless given.
+    pub pause_loss: Option<f64>,
     /// Its share among equal paths, 1 to 64.
     #[serde(default = "one::<u32>")]
     pub weight: u32,
