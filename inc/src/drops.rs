@@ -19,6 +19,8 @@ pub enum Drop {
     Transport,
     /// A response to a READ or an atomic, which the engine never asks for.
     Unasked,
+    /// An acknowledgement of what was never sent, or of a kind that is reserved: ignored.
+    StrayAck,
     /// Seen before; acknowledged again.
     Duplicate,
     /// Ahead of a packet that is missing.
@@ -41,7 +43,7 @@ pub enum Drop {
 
 impl Drop {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NotRoce,
         Self::Malformed,
         Self::BadIcrc,
@@ -50,6 +52,7 @@ impl Drop {
         Self::WrongPartition,
         Self::Transport,
         Self::Unasked,
+        Self::StrayAck,
         Self::Duplicate,
         Self::OutOfSequence,
         Self::WindowFull,
@@ -72,6 +75,7 @@ impl Drop {
             Self::WrongPartition => "another partition key than that of the job",
             Self::Transport => "no reliable connection",
             Self::Unasked => "a response to a READ or an atomic, which the engine never asks for",
+            Self::StrayAck => "an acknowledgement of what was never sent, or of a reserved kind: ignored",
             Self::Duplicate => "seen before; acknowledged again",
             Self::OutOfSequence => "ahead of a packet that is missing: lost on its way",
             Self::WindowFull => "too far ahead of the slowest rank, or behind a packet that is: told to wait",
@@ -95,6 +99,7 @@ impl Drop {
             Self::WrongPartition => "wrong_partition",
             Self::Transport => "transport",
             Self::Unasked => "unasked",
+            Self::StrayAck => "stray_ack",
             Self::Duplicate => "duplicate",
             Self::OutOfSequence => "out_of_sequence",
             Self::WindowFull => "window_full",

@@ -18,6 +18,8 @@ pub const HEADERS: usize = 18 + 40 + 8 + 12 + 4 + 4;
 
 /// Fewest places of an outbox: two are for words alone.
 const LEAST_RESULTS: u32 = 4;
+/// Least rate of a job, bit/s, as of a port.
+const LEAST_RATE: u64 = 1_000_000;
 
 /// What happens when a contribution does not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,10 +220,14 @@ impl JobParams {
                 return Err(Refusal::Zero(id, what));
             }
         }
+        let is_told = |child: &Child| self.status || child.engine || child.remote.results.is_some();
+        if matches!(self.straggler, Straggler::Partial(_)) && !self.children.iter().all(is_told) {
+            return Err(Refusal::Untold(id));
+        }
         if self.pkey & 0x7fff == 0 {
             return Err(Refusal::Partition(id, self.pkey));
         }
-        if Params::paper(self.line_rate).check().is_err() {
+        if self.line_rate < LEAST_RATE || Params::paper(self.line_rate).check().is_err() {
             return Err(Refusal::Rate(id, self.line_rate));
         }
         if !self.operation.names_ranks_below(self.ranks) {
@@ -297,6 +303,11 @@ pub enum Refusal {
     /// A time that has always passed.
     #[error("job {0}: {1}_ns is 0; it is 1 or more, or left out")]
     Zero(u32, &'static str),
+    /// Partial results without a status.
+    #[error(
+        "job {0}: straggler is partial and status false, so no host could tell a part of a sum from all of it; leave status out"
+    )]
+    Untold(u32),
     /// Nobody's partition.
     #[error("job {0}: pkey is {1:#x}; its lower 15 bits are not all 0 (IBTA 10.9.1)")]
     Partition(u32, u16),
@@ -333,14 +344,14 @@ pub enum Refusal {
     Exists(u32),
     /// A queue pair of the engine for two peers.
     #[error(
-        "job {0}: queue pair {1:#x} of the engine is given to two peers; each child, and the parent, has one of its own"
+        "job {0}: queue pair {1} of the engine is given to two peers; each child, and the parent, has one of its own"
     )]
     SameQpn(u32, u32),
     /// Queue pair number out of range.
-    #[error("job {0}: queue pair {1:#x} is not one of this engine's, which are {2:#x} to {3:#x}")]
+    #[error("job {0}: queue pair {1} is not one of this engine's, which are {2} to {3}")]
     Qpn(u32, u32, u32, u32),
     /// Queue pair number of another job, the last one.
-    #[error("job {0}: queue pair {1:#x} of the engine is one of job {2}")]
+    #[error("job {0}: queue pair {1} of the engine is one of job {2}")]
     QpnTaken(u32, u32, u32),
 }
 

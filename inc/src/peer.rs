@@ -331,6 +331,11 @@ impl Peer {
         Some((if acknowledges { oldest.previous() } else { oldest }, Aeth { msn, ..aeth }))
     }
 
+    /// Whether an answer can be about this packet.
+    pub(crate) fn has_sent(&self, psn: Psn) -> bool {
+        self.window.has_sent(psn)
+    }
+
     /// It answered. `Err`: it will take nothing more.
     pub(crate) fn answer(
         &mut self,

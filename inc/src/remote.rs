@@ -70,6 +70,9 @@ impl Remote {
         if [taken, self.results].into_iter().flatten().any(|m| m.addr.checked_add(m.len).is_none()) {
             return Err("memory that ends beyond the last address");
         }
+        if taken.is_some_and(|m| m.len == 0) {
+            return Err("memory for its WRITEs without a byte");
+        }
         if self.results.is_some_and(|m| m.len < u64::from(mtu)) {
             return Err("memory for results that is shorter than a packet");
         }

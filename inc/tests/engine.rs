@@ -357,6 +357,7 @@ fn dev71_one_acknowledgement_frees_all_results_before_it() {
     hand.ack(1, 1);
     hand.ack(1, 77);
     assert_eq!(hand.report().kept.0, 1, "old answers and answers about nothing");
+    assert_eq!(hand.drops(Drop::StrayAck), 1, "an old one is none");
     hand.ack(1, 3);
     assert_eq!(hand.report().kept.0, 0);
 }

@@ -90,7 +90,9 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     assert_eq!(engine.memory().0, 2 * needed);
 
     type Change = &'static dyn Fn(&mut JobParams);
-    let wrong: [(Change, &str); 18] = [
+    let wrong: [(Change, &str); 20] = [
+        (&|p| p.line_rate = 999_999, "a rate of 999999 bit/s"),
+        (&|p| (p.straggler, p.status) = (Straggler::Partial(1), false), "leave status out"),
         (&|p| p.mtu = 1000, "mtu is 1000; it is 256"),
         (&|p| p.window = 5, "window is 5; it is a power of two"),
         (&|p| p.results = 2, "results is 2"),
@@ -105,7 +107,7 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
         (&|p| p.straggler = Straggler::Abort(0), "deadline_ns is 0"),
         (&|p| p.pkey = 0x8000, "pkey is 0x8000"),
         (&|p| p.children[1].path = p.children[0].path, "peers 0 and 1 have one address and one queue pair"),
-        (&|p| p.children[1].qpn = p.children[0].qpn, "queue pair 0x180 of the engine is given to two peers"),
+        (&|p| p.children[1].qpn = p.children[0].qpn, "queue pair 384 of the engine is given to two peers"),
         (&|p| p.ranks = 3, "children have the ranks below 2, the job has 3"),
         (&|p| p.operation = Primitive::Broadcast(2), "the root of its operation is no rank"),
         (
@@ -121,8 +123,8 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
     let nobody = params(JOB, 2, 0xff).children[0].qpn;
     // What the end of another job would mend, and what nothing does.
     for (qpn, text, passes) in [
-        (others, format!("queue pair 0x100 of the engine is one of job {JOB}"), true),
-        (nobody, "queue pair 0xff is not one of this engine's, which are 0x100 to".to_owned(), false),
+        (others, format!("queue pair 256 of the engine is one of job {JOB}"), true),
+        (nobody, "queue pair 255 is not one of this engine's, which are 256 to".to_owned(), false),
     ] {
         let refusal = engine.add(job(1, &|p| p.children[1].qpn = qpn)).unwrap_err();
         assert!(refusal.to_string().contains(&text), "{refusal}");

@@ -115,6 +115,12 @@ impl GoBackN {
         self.next < tail.min(self.una + self.allowed)
     }
 
+    /// Whether the packet with this PSN was sent, however long ago: else no answer can be about it.
+    pub fn has_sent(&self, psn: Psn) -> bool {
+        let ahead = u64::try_from(psn.since(self.start.plus(self.una)));
+        ahead.is_err() || ahead.is_ok_and(|ahead| self.una + ahead < self.sent_end)
+    }
+
     /// End of the wait the peer asked for.
     pub fn rnr_until(&self) -> Nanos {
         self.rnr_until

@@ -52,7 +52,7 @@ impl Job {
                 let at = peer.next_event(now);
                 self.wake_by(at.unwrap_or(Nanos::MAX));
             }
-            Opcode::RC_ACK => self.answer(at, packet, now),
+            Opcode::RC_ACK => return self.answer(at, packet, now),
             Opcode(0x0d..=0x10 | 0x12) => return Err(Drop::Unasked),
             Opcode(0..0x20) => return self.request(at, packet, now),
             _ => return Err(Drop::Transport),
@@ -60,12 +60,15 @@ impl Job {
         Ok(())
     }
 
-    fn answer(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) {
-        let Some(aeth) = packet.ext.aeth else { return };
+    fn answer(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> Result<(), Drop> {
+        let aeth = packet.ext.aeth.ok_or(Drop::Malformed)?;
         let outbox = if at < self.params.children.len() { Some(&mut self.down) } else { self.up.as_mut() };
-        let Some(outbox) = outbox.filter(|_| !self.peers[at].dead) else { return };
+        let Some(outbox) = outbox.filter(|_| !self.peers[at].dead) else { return Ok(()) };
         let peer = &mut self.peers[at];
         let syndrome = Syndrome::decode(aeth.syndrome);
+        if matches!(syndrome, Syndrome::Reserved(_)) || !peer.has_sent(packet.bth.psn) {
+            return Err(Drop::StrayAck);
+        }
         match syndrome {
             Syndrome::Nak(Nak::Sequence) => peer.counters.naks += 1,
             Syndrome::Rnr(_) => peer.counters.rnr_received += 1,
@@ -76,13 +79,15 @@ impl Job {
         self.answers |= u128::from(peer.order.owes()) << at;
         if refused {
             let unreachable = matches!(syndrome, Syndrome::Nak(Nak::Sequence));
-            return self.lose(at, if unreachable { Failure::Unreachable } else { Failure::Refused }, now);
+            self.lose(at, if unreachable { Failure::Unreachable } else { Failure::Refused }, now);
+            return Ok(());
         }
         self.ready |= 1 << at;
         if let Some(event) = peer.next_event(now) {
             self.wake_by(event);
         }
         self.advance(now);
+        Ok(())
     }
 
     fn request(&mut self, at: usize, packet: &Packet<'_>, now: Nanos) -> Result<(), Drop> {

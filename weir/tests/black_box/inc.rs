@@ -315,7 +315,7 @@ fn bad_jobs_are_refused_and_disturb_nobody() {
     type Change = fn(&mut Value);
     let changes: [(Change, &str); 12] = [
         (|_| (), "job 7 exists already"),
-        (|job| job["id"] = json!(8), "queue pair 0x100 is taken"),
+        (|job| job["id"] = json!(8), "queue pair 256 of the engine is one of job"),
         (|job| job["port"] = json!("p0"), "port `p0` is not an engine; there are inc0"),
         (|job| job["window"] = json!(1024), "a job may take 1048576"),
         (|job| job["window"] = json!(33), "window is 33; it is a power of two"),
