@@ -285,3 +285,36 @@ fn answer(value: Value) -> Answer {
         value => value.as_u64().map_or_else(|| Answer::Text(value.to_string()), Answer::Number),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_socket_that_cannot_be_made_is_told_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("file"), "precious").unwrap();
+        let _listener = UnixListener::bind(path("alive.sock")).unwrap();
+        for (name, why) in [
+            ("new.sock", None),
+            ("new/folder/s.sock", None),
+            ("alive.sock", None),
+            ("file", Some("not a socket")),
+            ("file/s.sock", Some("a file")),
+        ] {
+            let told = in_the_way(&path(name));
+            assert_eq!(told.is_some(), why.is_some(), "{name}: {told:?}");
+            assert!(why.is_none_or(|why| told.is_some_and(|told| told.contains(why))), "{name}: {told:?}");
+        }
+        let mgmt = |socket: MgmtSocket| {
+            let config =
+                weir_config::load("t", "[[port]]\nname = \"p0\"\ndevice = \"ring\"\n").unwrap().config;
+            refused_files(&MgmtConfig { socket, ..config.mgmt })
+        };
+        let refused = mgmt(MgmtSocket::Path(path("file").display().to_string()));
+        assert!(refused.len() == 1 && format!("{:#}", refused[0]).contains("mgmt.socket"), "{refused:?}");
+        assert!(mgmt(MgmtSocket::Default).is_empty() && mgmt(MgmtSocket::Off).is_empty());
+    }
+}
