@@ -1,7 +1,7 @@
 //! What a client presents to be let in, and files that nobody else may read.
 
 use hyper::header::{HeaderValue, InvalidHeaderValue};
-use std::fmt;
+use secrecy::{ExposeSecret, SecretString};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use subtle::ConstantTimeEq;
@@ -9,14 +9,14 @@ use subtle::ConstantTimeEq;
 /// Shortest token, bytes.
 const SHORTEST: usize = 16;
 
-/// A secret text. It is compared, and never shown.
-#[derive(Clone)]
-pub struct Token(String);
+/// A secret text. It is compared, never shown, and wiped from memory when it is no longer needed.
+#[derive(Clone, Debug)]
+pub struct Token(SecretString);
 
 impl Token {
     /// This text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self(text.into().into())
     }
 
     /// The first line of a file that nobody else may read.
@@ -35,25 +35,19 @@ impl Token {
 
     /// As it is presented: a header that is not shown either.
     pub(crate) fn bearer(&self) -> Result<HeaderValue, InvalidHeaderValue> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0))?;
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.expose_secret()))?;
         value.set_sensitive(true);
         Ok(value)
     }
 
     /// What was presented is it. Takes a time that does not tell how much is right.
     pub fn fits(&self, given: Option<&str>) -> bool {
-        given.is_some_and(|given| given.as_bytes().ct_eq(self.0.as_bytes()).into())
+        given.is_some_and(|given| given.as_bytes().ct_eq(self.0.expose_secret().as_bytes()).into())
     }
 
     /// It is the same text.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        self.fits(Some(&other.0))
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(...)")
+        self.fits(Some(other.0.expose_secret()))
     }
 }
 
@@ -107,7 +101,10 @@ mod tests {
         assert!(!Token::new("").fits(Some("x")));
         let tokens = crate::access::Tokens { read: Some(token), ..Default::default() };
         let shown = format!("{:?}", crate::server::Options { tokens, ..Default::default() });
-        assert!(shown.contains("read: Some(Token(...))") && !shown.contains("secret"), "{shown}");
+        assert!(
+            shown.contains("read: Some(Token(") && shown.contains("REDACTED") && !shown.contains("secret"),
+            "{shown}"
+        );
     }
 
     #[test]
