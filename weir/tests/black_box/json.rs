@@ -113,8 +113,16 @@ fn a_refusal_is_one_document_whatever_refuses() {
     assert_eq!(place(&["golden", folder.path().to_str().unwrap()])["path"], folder.path().to_str().unwrap());
     let missing = place(&["check", "/nowhere/at/all.toml"]);
     assert_eq!((&missing["file"], &missing["path"]), (&"/nowhere/at/all.toml".into(), &missing["file"]));
-    let fabric = place(&["sim", bad]);
-    assert_eq!((&fabric["file"], &fabric["line"]), (&bad.into(), &1.into()), "{fabric:#}");
+    let other = place(&["sim", bad]);
+    assert_eq!(
+        other["detail"], "this is the configuration of a switch, not the file of a fabric",
+        "{other:#}"
+    );
+    let half = folder.path().join("half.toml");
+    std::fs::write(&half, "[topology]\nkind = \"star\"\n").unwrap();
+    let half = half.to_str().unwrap();
+    let fabric = place(&["sim", half]);
+    assert_eq!((&fabric["file"], &fabric["line"]), (&half.into(), &1.into()), "{fabric:#}");
     refused(&["sim", "/nowhere.toml"]);
     refused(&["sim", "sweep", "--plan", "/nowhere.toml", "--out", "x"]);
     refused(&["check", folder.path().to_str().unwrap()]);
