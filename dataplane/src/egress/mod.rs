@@ -22,7 +22,6 @@ pub(crate) use numbered::Numbered;
 pub use queues::VoqOrder;
 pub(crate) use queues::{BatchList, Lane, Members, Queues, Standing, VoqTurn};
 pub(crate) use request::{BatchBuffer, EnqueueRequest};
-pub(crate) use schedule::QueuePick;
-pub use schedule::{Discipline, QueueSchedule, Scheduler};
+pub use schedule::{Discipline, QueuePick, QueueSchedule, Scheduler};
 pub(crate) use shaper::Shaper;
 pub(crate) use totals::{BatchTotals, Front, Limits};
