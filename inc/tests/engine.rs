@@ -283,6 +283,21 @@ fn dev67_what_ranks_say_is_compared() {
     }
 }
 
+/// A root that is no rank names no operation: that is no quarrel with what the others sent.
+#[test]
+fn a_word_with_a_root_that_is_no_rank_is_none() {
+    for root in [2, 9, u16::MAX] {
+        for word in [Primitive::Reduce(fold(Operator::Sum, DataType::I32), root), Primitive::Broadcast(root)]
+        {
+            let mut hand = Hand::new(2, |_| {});
+            hand.with(1, 0, Immediate::Operation(word), &words(&[1]));
+            let told = Some(Immediate::Failed(Failure::Protocol, 1));
+            assert_eq!(hand.sent().iter().filter(|s| s.word() == told).count(), 2, "{word:?}");
+            assert_eq!((hand.drops(Drop::InvalidRequest), hand.drops(Drop::Mismatch)), (1, 0), "{word:?}");
+        }
+    }
+}
+
 #[test]
 fn dev67_an_operation_holds_until_another_is_named() {
     let max = Primitive::AllReduce(fold(Operator::Max, DataType::I32));

@@ -247,6 +247,9 @@ impl Job {
                 }
                 operation = named;
             }
+            Some(Immediate::Operation(named)) if !named.names_ranks_below(self.params.ranks) => {
+                return Err(INVALID);
+            }
             // On the last packet it comes too late to say anything new.
             Some(Immediate::Operation(named)) if named == cursor.operation => {}
             Some(Immediate::Operation(_)) => return Err(MISMATCH),
