@@ -117,8 +117,13 @@ impl GoBackN {
 
     /// Whether the packet with this PSN was sent, however long ago: else no answer can be about it.
     pub fn has_sent(&self, psn: Psn) -> bool {
-        let ahead = u64::try_from(psn.since(self.start.plus(self.una)));
-        ahead.is_err() || ahead.is_ok_and(|ahead| self.una + ahead < self.sent_end)
+        self.number(psn).is_none_or(|number| number < self.sent_end)
+    }
+
+    /// The packet with this PSN; `None`: it is acknowledged.
+    fn number(&self, psn: Psn) -> Option<u64> {
+        let distance = psn.since(self.start.plus(self.una));
+        u64::try_from(distance).ok().map(|distance| self.una + distance)
     }
 
     /// End of the wait the peer asked for.
@@ -159,11 +164,9 @@ impl GoBackN {
 
     /// An acknowledge packet arrived. Error: the oldest packet failed with this status.
     pub fn answer(&mut self, psn: Psn, syndrome: Syndrome, now: Nanos) -> Result<(), Status> {
-        let distance = psn.since(self.start.plus(self.una));
-        let Ok(distance) = u64::try_from(distance) else {
+        let Some(at) = self.number(psn) else {
             return Ok(()); // An old answer: all it says is known.
         };
-        let at = self.una + distance;
         if at >= self.sent_end {
             return Ok(()); // About a packet never sent.
         }

@@ -6,7 +6,7 @@
 //! the grant was accepted, and only in the first iteration (DEV-15): an output goes on offering itself
 //! to the same input until that input takes it, which is why nobody starves.
 
-use super::{Arbiter, ClassOrder, Demand, MAX_CROSSBAR_PORTS, Matching, Pair, ports_of};
+use super::{Arbiter, ClassOrder, Demand, Grants, Matching, Pair, ports_of};
 
 /// When pointers move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +57,10 @@ pub struct Islip {
     accept: Pointers,
 }
 
-/// The port of a set at or after `pointer`, cyclically.
-fn first_from(set: u64, pointer: u8) -> Option<usize> {
+/// The port of a non-empty set at or after `pointer`, cyclically.
+fn first_from(set: u64, pointer: u8) -> usize {
     let after = set & u64::MAX << pointer;
-    let chosen = if after != 0 { after } else { set };
-    (chosen != 0).then(|| chosen.trailing_zeros() as usize)
+    (if after != 0 { after } else { set }).trailing_zeros() as usize
 }
 
 /// A round in which class `c` occurs `weights[c]` times, as evenly spread as it can be: always the
@@ -126,7 +125,7 @@ impl ClassOrder for Rounds {
         let turn = usize::from(self.turns[output]);
         let in_turn = self.round.iter().cycle().skip(turn).take(self.round.len());
         let chosen = in_turn.map(|class| usize::from(*class)).find(|class| asking >> class & 1 == 1);
-        chosen.unwrap_or(7 - asking.leading_zeros() as usize)
+        chosen.unwrap_or(asking.ilog2() as usize)
     }
 
     /// Strict: a better class drives out the others. Weighted: the input takes any class.
@@ -160,38 +159,22 @@ impl Arbiter for Islip {
     ) {
         matching.clear();
         for iteration in 0..self.iterations {
-            // Outputs that grant each input in this iteration, and the highest rank among the grants.
-            let mut granted = [0u64; MAX_CROSSBAR_PORTS];
-            let mut best = [0u8; MAX_CROSSBAR_PORTS];
-            let mut class_of = [0u8; MAX_CROSSBAR_PORTS];
-            let mut any = 0u64;
-            for output in ports_of(free_out) {
-                let asking = demand.classes_asking(output, free_in);
-                if asking == 0 {
-                    continue;
+            let (grant, rule) = (&mut self.grant, self.rule);
+            let first = |output: usize, class: usize, asking: u64| {
+                let input = first_from(asking, grant.get(output, class));
+                if rule == PointerRule::Rrm {
+                    grant.pass(output, class, input);
                 }
-                let class = order.serve(output, asking);
-                let inputs = demand.inputs_wanting(output, class) & free_in;
-                let Some(input) = first_from(inputs, self.grant.get(output, class)) else { continue };
-                class_of[output] = class as u8;
-                let rank = order.rank(output, class);
-                if any >> input & 1 == 0 || rank > best[input] {
-                    (granted[input], best[input]) = (0, rank);
-                }
-                granted[input] |= u64::from(rank == best[input]) << output;
-                any |= 1 << input;
-                if self.rule == PointerRule::Rrm {
-                    self.grant.pass(output, class, input);
-                }
-            }
-            if any == 0 {
+                input
+            };
+            let Grants { granted, best, class_of, inputs } =
+                Grants::new(order, demand, (free_in, free_out), first);
+            if inputs == 0 {
                 return;
             }
-            for input in ports_of(any) {
+            for input in ports_of(inputs) {
                 let row = usize::from(best[input]).min(demand.classes() - 1);
-                let Some(output) = first_from(granted[input], self.accept.get(input, row)) else {
-                    continue;
-                };
+                let output = first_from(granted[input], self.accept.get(input, row));
                 let class = usize::from(class_of[output]);
                 free_in &= !(1 << input);
                 free_out &= !(1 << output);

@@ -52,6 +52,44 @@ pub trait Arbiter: Send {
     );
 }
 
+/// Outputs that grant each input in one iteration. Of several an input knows those of the highest rank alone.
+struct Grants {
+    granted: [u64; MAX_CROSSBAR_PORTS],
+    best: [u8; MAX_CROSSBAR_PORTS],
+    class_of: [u8; MAX_CROSSBAR_PORTS],
+    /// Inputs that are granted anything.
+    inputs: u64,
+}
+
+impl Grants {
+    /// Every output of a set grants one of the free inputs that ask it: that which `choose` takes of those with its class.
+    fn new(
+        order: &mut dyn ClassOrder,
+        demand: &Demand,
+        (free_in, free_out): (u64, u64),
+        mut choose: impl FnMut(usize, usize, u64) -> usize,
+    ) -> Self {
+        let (mut granted, mut inputs) = ([0; MAX_CROSSBAR_PORTS], 0);
+        let (mut best, mut class_of) = ([0; MAX_CROSSBAR_PORTS], [0; MAX_CROSSBAR_PORTS]);
+        for output in ports_of(free_out) {
+            let asking = demand.classes_asking(output, free_in);
+            if asking == 0 {
+                continue;
+            }
+            let class = order.serve(output, asking);
+            let input = choose(output, class, demand.inputs_wanting(output, class) & free_in);
+            let rank = order.rank(output, class);
+            if inputs >> input & 1 == 0 || rank > best[input] {
+                (granted[input], best[input]) = (0, rank);
+            }
+            granted[input] |= u64::from(rank == best[input]) << output;
+            class_of[output] = class as u8;
+            inputs |= 1 << input;
+        }
+        Self { granted, best, class_of, inputs }
+    }
+}
+
 /// The set of the first `n` ports.
 pub fn all_ports(n: usize) -> u64 {
     if n >= MAX_CROSSBAR_PORTS { u64::MAX } else { (1 << n) - 1 }

@@ -1,6 +1,6 @@
 //! Parallel iterative matching (Anderson et al., ACM TOCS 1993): like iSLIP, with dice for pointers.
 
-use super::{Arbiter, ClassOrder, Demand, MAX_CROSSBAR_PORTS, Matching, Pair, ports_of};
+use super::{Arbiter, ClassOrder, Demand, Grants, Matching, Pair, ports_of};
 use weir_dataplane::rng::Rng;
 
 /// The highest class that asks. An input takes any.
@@ -8,7 +8,7 @@ struct Highest;
 
 impl ClassOrder for Highest {
     fn serve(&mut self, _: usize, asking: u8) -> usize {
-        7 - asking.leading_zeros() as usize
+        asking.ilog2() as usize
     }
 
     fn rank(&self, _: usize, _: usize) -> u8 {
@@ -56,29 +56,13 @@ impl Arbiter for Pim {
     ) {
         matching.clear();
         for _ in 0..self.iterations {
-            let mut granted = [0u64; MAX_CROSSBAR_PORTS];
-            let mut best = [0u8; MAX_CROSSBAR_PORTS];
-            let mut class_of = [0u8; MAX_CROSSBAR_PORTS];
-            let mut any = 0u64;
-            for output in ports_of(free_out) {
-                let asking = demand.classes_asking(output, free_in);
-                if asking == 0 {
-                    continue;
-                }
-                let class = order.serve(output, asking);
-                let input = any_of(demand.inputs_wanting(output, class) & free_in, &mut self.rng);
-                let rank = order.rank(output, class);
-                if any >> input & 1 == 0 || rank > best[input] {
-                    (granted[input], best[input]) = (0, rank);
-                }
-                granted[input] |= u64::from(rank == best[input]) << output;
-                class_of[output] = class as u8;
-                any |= 1 << input;
-            }
-            if any == 0 {
+            let rng = &mut self.rng;
+            let Grants { granted, class_of, inputs, .. } =
+                Grants::new(order, demand, (free_in, free_out), |_, _, asking| any_of(asking, rng));
+            if inputs == 0 {
                 return;
             }
-            for input in ports_of(any) {
+            for input in ports_of(inputs) {
                 let output = any_of(granted[input], &mut self.rng);
                 free_in &= !(1 << input);
                 free_out &= !(1 << output);

@@ -8,6 +8,7 @@ use anyhow::Error;
 use std::path::Path;
 use weir_config::{Cpus, DeviceKind, Lcores, PortConfig};
 use weir_dpdk::{MAX_PORTS, args};
+use weir_sim::file::can_put;
 
 /// Where a refusal is that lies in EAL arguments.
 const EAL: &str = "eal.args";
@@ -152,8 +153,8 @@ fn device(port: &PortConfig, all: &[PortConfig], machine: &Machine) -> Result<()
                 return Err(refuse("", what, "name a capture that is there"));
             }
             let file = devargs::argument(&port.device, &["net_pcap", "eth_pcap"], "tx_pcap");
-            if let Some(file) = file.filter(|file| !can_be_written(Path::new(file))) {
-                let what = format!("{file} cannot be written: it is a folder, or its folder is not there");
+            if let Some((file, error)) = file.and_then(|file| Some((file, can_put(Path::new(file)).err()?))) {
+                let what = format!("{file} cannot be written: {error}");
                 return Err(refuse("", what, "name a file in a folder that is there"));
             }
             if let Some(server) = sockets::missing_server(&port.device, all, machine) {
@@ -170,12 +171,6 @@ fn device(port: &PortConfig, all: &[PortConfig], machine: &Machine) -> Result<()
         DeviceKind::Ring | DeviceKind::Inc => {}
     }
     Ok(())
-}
-
-/// There may be such a file.
-fn can_be_written(path: &Path) -> bool {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    !path.is_dir() && folder.is_none_or(Path::is_dir)
 }
 
 #[cfg(test)]

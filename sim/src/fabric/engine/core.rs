@@ -313,11 +313,14 @@ impl Fabric<'_> {
         let (busy_in, busy_out) = core.busy();
         let room = |output: &usize| core.outputs[*output].bytes < core.output_buffer;
         let roomy = (0..ports).filter(room).fold(0u64, |set, output| set | 1 << output);
-        let paused: Vec<u8> = (0..ports).map(|output| self.paused_at(s, output)).collect();
-        let mut asked = vec![0_u8; ports];
+        let mut paused = [0_u8; MAX_CROSSBAR_PORTS];
+        for (output, paused) in paused.iter_mut().enumerate().take(ports) {
+            *paused = self.paused_at(s, output);
+        }
+        let mut asked = [0_u8; MAX_CROSSBAR_PORTS];
         core.demand.clear();
         // In cell mode a frame that has begun goes on, room or not, before others of its input for its output.
-        let mut begun = vec![0_u64; ports];
+        let mut begun = [0_u64; MAX_CROSSBAR_PORTS];
         if core.mode == CrossbarMode::Cell {
             for Crossing { input, output, queue, .. } in &core.crossing {
                 begun[*input] |= 1 << output;
@@ -325,7 +328,7 @@ impl Fabric<'_> {
                 core.demand.set(*input, *output, *queue, true);
             }
         }
-        for (input, begun) in begun.iter().enumerate() {
+        for (input, begun) in begun.iter().enumerate().take(ports) {
             let memory = self.switches[s].part(input);
             for output in ports_of(core.wanted(input) & roomy & !begun) {
                 let queues = memory.waiting(PortId(output as u16)) & !paused[output];
