@@ -6,10 +6,10 @@ mod pair;
 use pair::{BASE, Faults, Host, Net, address, pair, pattern};
 use std::net::IpAddr;
 use weir_dataplane::types::{Mac, Nanos};
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::frame::{Addresses, Frame, IpHeader, Outer};
 use weir_endpoint::roce::hca::{Event, Failure, TxKind};
 use weir_endpoint::roce::icrc::icrc;
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::verbs::{PostError, SendOp, SendWr, Status, Verb};
 use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Nak, Opcode, Packet, Qpn, Reth, Syndrome};
 

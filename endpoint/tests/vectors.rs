@@ -4,9 +4,9 @@ mod support;
 
 use proptest::prelude::*;
 use support::{capture, need_golden, vector, vectors};
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::frame::{Addresses, Frame, ParseError};
 use weir_endpoint::roce::icrc::icrc;
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::wire::{Aeth, Deth, Extensions, Nak, Opcode, Qpn, Reth, Syndrome};
 
 #[test]

@@ -1,7 +1,7 @@
 //! Payloads that are kept until everybody they are for has acknowledged them (DEV-66, DEV-69, DEV-77).
 
 use weir_endpoint::roce::icrc;
-use weir_endpoint::roce::in_order::Shape;
+use weir_endpoint::roce::shape::Shape;
 
 /// A packet for one or more peers.
 #[derive(Clone, Copy, Debug)]

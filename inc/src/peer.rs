@@ -5,12 +5,12 @@ use crate::outbox::Outbox;
 use crate::remote::{Mirror, Remote, Writes};
 use weir_dataplane::types::{Nanos, wire_bytes};
 use weir_endpoint::dcqcn::standard::{Params, RateControl};
+use weir_endpoint::rc::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
+use weir_endpoint::rc::in_order::InOrder;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::cnp::NotificationPoint;
-use weir_endpoint::roce::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
 use weir_endpoint::roce::head::Head;
-use weir_endpoint::roce::in_order::InOrder;
 use weir_endpoint::roce::pacer::Pacer;
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
 use weir_endpoint::roce::wire::{Aeth, Nak, Qpn, Reth, Syndrome};
 
@@ -155,8 +155,10 @@ impl Peer {
         let head = |class| Head::new(&path, class, params.pkey);
         let cnp = Head::of_cnps(&path, params.pkey)?;
         let heads = Heads { data: head(path.data)?, answer: head(path.ack)?, cnp };
+        let window = params.results.max(params.window);
         let limits = Limits {
-            window: params.results.max(params.window),
+            window,
+            ack_every: Limits::ack_every_of(window),
             retry_cnt: params.retries,
             rnr_retry: RNR_RETRY_FOREVER,
             ack_timeout: params.ack_timeout,
@@ -322,13 +324,14 @@ impl Peer {
     /// The answer that is owed to it. Contributions that are to be acknowledged with their results are not acknowledged by
     /// anything else either: what is said is said of the oldest of them.
     pub(crate) fn take_answer(&mut self) -> Option<(Psn, Aeth)> {
-        let (psn, aeth) = self.order.answer()?;
+        let (psn, answer) = self.order.answer()?;
+        let syndrome = answer.encode();
         let Some((oldest, msn)) = self.mirror.as_ref().and_then(Mirror::held) else {
-            return Some((psn, aeth));
+            return Some((psn, Aeth { syndrome, msn: self.order.msn() }));
         };
         let oldest = self.path.recv_psn.plus(oldest);
-        let acknowledges = matches!(Syndrome::decode(aeth.syndrome), Syndrome::Ack(_));
-        Some((if acknowledges { oldest.previous() } else { oldest }, Aeth { msn, ..aeth }))
+        let acknowledges = matches!(answer, Syndrome::Ack(_));
+        Some((if acknowledges { oldest.previous() } else { oldest }, Aeth { syndrome, msn }))
     }
 
     /// Whether an answer can be about this packet.
@@ -346,7 +349,7 @@ impl Peer {
     ) -> Result<(), ()> {
         let result = self.window.answer(psn, syndrome, now);
         self.settle(outbox, now);
-        result.map_err(|_| ())
+        result.map(|_| ()).map_err(|_| ())
     }
 
     /// Time has passed. `Ok(true)`: something can be sent again. `Err`: it does not answer any more.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use thiserror::Error;
 use weir_dataplane::types::Mac;
-use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::qp::{Path, TrafficClass};
 use weir_endpoint::roce::wire::Qpn;
 

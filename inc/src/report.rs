@@ -6,7 +6,7 @@ use crate::job::{Job, JobCounters};
 use crate::params::MAX_CHILDREN;
 use crate::peer::PeerCounters;
 use weir_dataplane::types::Nanos;
-use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::wire::Qpn;
 
 /// Where a job stands.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use thiserror::Error;
 use weir_dataplane::types::{Mac, Nanos};
-use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::qp::{Path, TrafficClass};
 use weir_endpoint::roce::wire::Qpn;
 

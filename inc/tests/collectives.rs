@@ -490,7 +490,7 @@ fn a_host_that_cannot_keep_up_is_not_buried() {
 /// Sixty-four jobs on one engine; one of them has a rank that never comes. The others are exact and not slower for it.
 #[test]
 fn sixty_four_jobs_do_not_disturb_one_another() {
-    use weir_endpoint::roce::psn::Psn;
+    use weir_endpoint::rc::psn::Psn;
     use weir_endpoint::roce::qp::Path;
     use weir_endpoint::roce::wire::Qpn;
     use weir_inc::engine::{Engine, EngineParams};

@@ -1,8 +1,8 @@
 //! Frames that are headers and a length.
 
 use crate::congestion::telemetry::INT_BYTES;
+use crate::rc::psn::Psn;
 use crate::roce::frame::{Addresses, ECN_CE, Frame as Roce, IpHeader, Outer};
-use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Aeth, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Qpn, Syndrome, UDP_PORT};
 use std::net::Ipv4Addr;

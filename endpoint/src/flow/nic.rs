@@ -221,10 +221,10 @@ impl Nic {
             && let Some(at) = self.answers.remove(nth)
         {
             if let Some(receiver) = &mut self.receivers[at as usize]
-                && receiver.due().0
+                && let Some((frame, echo)) = receiver.answer()
             {
-                self.carried = receiver.take_echo();
-                return Some(receiver.answer());
+                self.carried = echo;
+                return Some(frame);
             }
         }
         let n = self.active.len();

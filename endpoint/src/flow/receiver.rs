@@ -5,10 +5,9 @@ use super::messages::{Arrival, Incoming, Received};
 use super::reorder::{Placed, Reorder};
 use super::sender::{Flow, Pace, Transport};
 use crate::congestion::telemetry::Stamp;
+use crate::rc::in_order::{InOrder, Turn};
 use crate::roce::cnp::NotificationPoint;
-use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
-use crate::roce::wire::{Nak, Syndrome};
 use weir_dataplane::types::Nanos;
 
 /// The receiving end. What it has to answer waits here, not in a queue of frames: an answer says how things stand
@@ -25,14 +24,11 @@ pub struct Receiver {
     incoming: Incoming,
     /// It takes packets in any order.
     reorder: Option<Box<Reorder>>,
-    /// The gap before the expected packet has been named.
-    gap_named: bool,
+    order: InOrder,
     /// The sender is driven by acknowledgements: what the newest packet carried, to go back with the next one.
     echo: Option<Box<Stamp>>,
     /// Bytes of a packet that are for the sender's algorithm, not payload.
     header_bytes: u16,
-    ack_due: bool,
-    nak_due: bool,
     cnp_due: bool,
 }
 
@@ -51,11 +47,9 @@ impl Receiver {
             reorder,
             back,
             np: NotificationPoint::new(cnp_interval),
-            gap_named: false,
+            order: InOrder::default(),
             echo: matches!(flow.pace, Pace::Acks(_)).then(Box::default),
             header_bytes: flow.pace.header_bytes(),
-            ack_due: false,
-            nak_due: false,
             cnp_due: false,
         }
     }
@@ -82,28 +76,21 @@ impl Receiver {
 
     /// An answer, and a CNP, waits to be sent.
     pub(super) fn due(&self) -> (bool, bool) {
-        (self.ack_due || self.nak_due, self.cnp_due)
+        (self.order.owes(), self.cnp_due)
     }
 
-    /// The answer, as things stand.
-    pub(super) fn answer(&mut self) -> HeaderFrame {
-        let expected = Psn::new(0).plus(self.incoming.expected);
-        // A NAK acknowledges all before the gap, too.
-        self.ack_due = false;
+    /// The answer that is owed, as things stand, and what it carries back.
+    pub(super) fn answer(&mut self) -> Option<(HeaderFrame, Option<Stamp>)> {
+        let (psn, syndrome) = self.order.answer()?;
         let mut frame = self.answer;
-        if std::mem::take(&mut self.nak_due) {
-            frame.set_answer(expected, Syndrome::Nak(Nak::Sequence));
-        } else {
-            frame.set_answer(expected.previous(), Syndrome::ACK_NO_CREDITS);
-        }
+        frame.set_answer(psn, syndrome);
         if let Some(reorder) = &mut self.reorder {
             frame.set_sack(&reorder.sack(self.incoming.expected));
         }
-        frame
+        Some((frame, self.take_echo()))
     }
 
-    /// What the answer carries back.
-    pub(super) fn take_echo(&mut self) -> Option<Stamp> {
+    fn take_echo(&mut self) -> Option<Stamp> {
         let echo = self.echo.as_mut()?;
         let stamp = **echo;
         echo.marks = 0;
@@ -123,7 +110,8 @@ impl Receiver {
             **echo = stamp.returning(marks);
         }
         let incoming = &mut self.incoming;
-        let ahead = i64::from(heard.psn.since(Psn::new(0).plus(incoming.expected)));
+        let order = &mut self.order;
+        let ahead = i64::from(heard.psn.since(order.expected()));
         let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
         let counted = known.unwrap_or(incoming.expected);
         if heard.ce {
@@ -140,29 +128,27 @@ impl Receiver {
             let (Some(packet), Placed::Upto(upto, owed)) = (known, placed) else {
                 incoming.seen(counted).useless += 1;
                 if heard.ack_req && known.is_some() {
-                    self.ack_due = true;
+                    order.acknowledge();
                     reorder.came_again();
                 }
                 return None;
             };
-            self.ack_due |= owed;
+            order.taken(upto - incoming.expected, owed);
             let bytes = heard.payload.saturating_sub(self.header_bytes).into();
             return incoming.place(packet, upto, bytes, now);
         }
-        let Some(packet) = known.filter(|_| ahead == 0 || (ahead > 0 && !self.reliable)) else {
+        let turn = if self.reliable { order.turn(heard.psn) } else { Turn::Next };
+        let Some(packet) = known.filter(|_| turn == Turn::Next && ahead >= 0) else {
             incoming.seen(counted).useless += 1;
-            if ahead > 0 && self.reliable && !self.gap_named {
-                (self.gap_named, self.nak_due) = (true, true);
-                incoming.seen(counted).naks += 1;
-            } else if ahead < 0 && self.reliable && heard.ack_req {
-                self.ack_due = true;
+            match turn {
+                Turn::Ahead(first) => incoming.seen(counted).naks += u64::from(first),
+                Turn::Duplicate if heard.ack_req => order.acknowledge(),
+                Turn::Duplicate | Turn::Next => {}
             }
             return None;
         };
+        order.taken(packet + 1 - incoming.expected, heard.ack_req);
         let left_behind = incoming.skip_to(packet, now);
-        // A NAK that has not left is about a gap that is filled now.
-        (self.gap_named, self.nak_due) = (false, false);
-        self.ack_due |= heard.ack_req;
         let arrival = incoming.take(u64::from(heard.payload.saturating_sub(self.header_bytes)), now)?;
         Some(Arrival { ended: arrival.ended + left_behind, ..arrival })
     }

@@ -1,7 +1,7 @@
 //! What a receiver keeps of packets that arrive in any order, and what its answers say about them.
 
 use super::frame::Sack;
-use crate::roce::psn::Psn;
+use crate::rc::psn::Psn;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Numbers of a word.

@@ -6,7 +6,7 @@ use super::*;
 use crate::congestion::Algorithm;
 use crate::congestion::swift;
 use crate::congestion::telemetry::Stamp;
-use crate::roce::psn::Psn;
+use crate::rc::psn::Psn;
 use crate::roce::wire::{Nak, Syndrome};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::frame::Frame;

@@ -1,4 +1,4 @@
-//! The sending end of a queue pair: go-back-N or selective repeat over 24-bit PSNs, paced.
+//! The sending end of a queue pair of messages that are headers only: go-back-N or selective repeat, paced.
 
 use super::frame::{HeaderFrame, Heard, Route, Sack};
 use super::selective::Repair;
@@ -7,9 +7,12 @@ use crate::congestion::{Ack, Algorithm, CongestionControl};
 use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
 use crate::dcqcn::scheme::UNLIMITED;
 use crate::dcqcn::standard::Params;
-use crate::roce::psn::Psn;
+use crate::rc::answer::{Nak, Syndrome};
+use crate::rc::flight::Flight;
+use crate::rc::psn::Psn;
 use crate::roce::qp::TrafficClass;
-use crate::roce::wire::{Nak, Opcode, Syndrome};
+use crate::roce::shape::Shape;
+use crate::roce::wire::Opcode;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::{Nanos, wire_bytes};
@@ -176,15 +179,7 @@ pub struct Sender {
     completed: usize,
     /// Packets of all messages.
     packets: u64,
-    /// Packets acknowledged: all before this one.
-    acked: u64,
-    /// Next packet to send, and the highest that was ever sent.
-    next: u64,
-    highest: u64,
-    /// After the newest packet, since the last step back, that asked for an answer.
-    asked: u64,
-    /// An answer is overdue; [`NEVER`]: none was asked for.
-    deadline: Nanos,
+    flight: Flight,
     /// What arrived out of order, and what was lost: of selective repeat.
     repair: Option<Box<Repair>>,
     /// When the last packet was sent, ns.
@@ -229,11 +224,7 @@ impl Sender {
             messages: Vec::with_capacity(1),
             completed: 0,
             packets: 0,
-            acked: 0,
-            next: 0,
-            highest: 0,
-            asked: 0,
-            deadline: NEVER,
+            flight: Flight::new(Psn::default()),
             sent_at: 0,
             last_ps: 0,
             last_bits: 0,
@@ -266,7 +257,7 @@ impl Sender {
     /// Every packet of message `nth` has been sent, lost or not.
     pub fn has_sent(&self, nth: usize) -> bool {
         let Message { flow, first, .. } = &self.messages[nth];
-        first + flow.packets() <= self.highest
+        first + flow.packets() <= self.flight.sent_end()
     }
 
     /// Rate it may send at now, bits/s; `None`: whatever the link does.
@@ -294,15 +285,15 @@ impl Sender {
     /// Nothing remains to be done.
     pub fn is_done(&self) -> bool {
         match self.flow().transport {
-            Transport::Reliable | Transport::SelectiveRepeat(_) => self.acked == self.packets,
-            Transport::Datagram => self.next == self.packets,
+            Transport::Reliable | Transport::SelectiveRepeat(_) => self.flight.una() == self.packets,
+            Transport::Datagram => self.flight.next() == self.packets,
         }
     }
 
     /// The flow of the next message that is complete, each once: all of it is acknowledged or, of datagrams, sent.
     pub(super) fn take_completed(&mut self) -> Option<u32> {
         let Message { flow, first, .. } = *self.messages.get(self.completed)?;
-        let upto = if flow.transport.is_reliable() { self.acked } else { self.next };
+        let upto = if flow.transport.is_reliable() { self.flight.una() } else { self.flight.next() };
         let complete = first + flow.packets() <= upto;
         self.completed += usize::from(complete);
         complete.then_some(flow.id)
@@ -315,7 +306,7 @@ impl Sender {
 
     /// The message whose packet is the oldest one not acknowledged.
     fn oldest(&mut self) -> &mut Sent {
-        let at = self.of(self.acked);
+        let at = self.of(self.flight.una());
         &mut self.messages[at].sent
     }
 
@@ -339,8 +330,8 @@ impl Sender {
     fn reckon_due(&self) -> Due {
         let number = match self.lost() {
             // What was lost is in flight no longer, and its work request is under way.
-            Some(lost) if self.is_window_open() || self.asked <= self.acked => Some(lost),
-            None if self.next < self.packets && self.is_admitted() => Some(self.next),
+            Some(lost) if self.is_window_open() || !self.flight.has_asked() => Some(lost),
+            None if self.flight.next() < self.packets && self.is_admitted() => Some(self.flight.next()),
             _ => None,
         };
         let frame_ps = number.map_or(NEVER, |number| self.due_ps(number));
@@ -353,11 +344,16 @@ impl Sender {
         self.repair.as_ref()?.first_lost()
     }
 
+    /// Packets sent from the oldest one on that is not acknowledged.
+    fn outstanding(&self) -> u64 {
+        self.flight.next() - self.flight.una()
+    }
+
     /// Packets in flight.
     fn in_flight(&self) -> u64 {
         match &self.repair {
-            None => self.next - self.acked,
-            Some(repair) => self.next.saturating_sub(repair.delivered + repair.lost()),
+            None => self.outstanding(),
+            Some(repair) => self.flight.next().saturating_sub(repair.delivered + repair.lost()),
         }
     }
 
@@ -369,19 +365,22 @@ impl Sender {
 
     /// The next packet may be in flight, and its work request.
     fn is_admitted(&self) -> bool {
-        if self.repair.as_ref().is_some_and(|repair| self.next - self.acked >= repair.window()) {
+        if self.repair.as_ref().is_some_and(|repair| self.outstanding() >= repair.window()) {
             return false;
         }
         if let Pace::Acks(_) = self.flow().pace {
             // A window that shrank below what is in flight could leave nobody who asks: then one goes that does.
-            return self.is_window_open() || self.asked <= self.acked;
+            return self.is_window_open() || !self.flight.has_asked();
         }
         if self.request == 0 {
             return true;
         }
         match self.control.as_ref().map_or(UNLIMITED, |control| control.permit().requests) {
             UNLIMITED => true,
-            limit => self.request_of(self.next) - self.request_of(self.acked) < u64::from(limit),
+            limit => {
+                let oldest = self.request_of(self.flight.una());
+                self.request_of(self.flight.next()) - oldest < u64::from(limit)
+            }
         }
     }
 
@@ -394,14 +393,14 @@ impl Sender {
     /// When [`Sender::run_timers`] has something to do.
     fn next_timer(&self) -> Nanos {
         let control = self.control.as_ref().and_then(|control| control.next_timer()).unwrap_or(NEVER);
-        self.deadline.min(control).min(self.tail_probe())
+        self.flight.deadline().min(control).min(self.tail_probe())
     }
 
     /// When the last packet is sent again to ask what has arrived; [`NEVER`]: others are still to be sent, or none has to.
     fn tail_probe(&self) -> Nanos {
-        let waits = self.next == self.packets && self.acked < self.packets;
+        let waits = self.flight.next() == self.packets && self.flight.una() < self.packets;
         let repair = self.repair.as_ref().filter(|_| waits);
-        repair.and_then(|repair| repair.tail_probe(self.highest, self.sent_at)).unwrap_or(NEVER)
+        repair.and_then(|repair| repair.tail_probe(self.flight.sent_end(), self.sent_at)).unwrap_or(NEVER)
     }
 
     /// Runs what is due by `now`.
@@ -410,13 +409,14 @@ impl Sender {
         if let Some(control) = &mut self.control {
             control.run_timers(now);
         }
-        if now >= self.deadline {
+        if now >= self.flight.deadline() {
             self.oldest().timeouts += 1;
             match &mut self.repair {
-                None => self.go_back(),
+                None => self.flight.step_back(),
                 Some(repair) => {
-                    repair.timeout(self.acked, self.highest);
-                    (self.asked, self.deadline) = (self.acked, NEVER);
+                    repair.timeout(self.flight.una(), self.flight.sent_end());
+                    self.flight.forget_asked();
+                    self.flight.stop_clock();
                 }
             }
             self.on_loss(now);
@@ -424,9 +424,9 @@ impl Sender {
         if now >= self.tail_probe()
             && let Some(repair) = &mut self.repair
         {
-            repair.probe_tail(self.highest, now);
+            repair.probe_tail(self.flight.sent_end(), now);
             // It goes whatever the window is, and asks.
-            self.asked = self.acked;
+            self.flight.forget_asked();
             self.oldest().probes += 1;
         }
     }
@@ -437,17 +437,12 @@ impl Sender {
         }
     }
 
-    /// Sends again from the oldest packet not acknowledged.
-    fn go_back(&mut self) {
-        (self.next, self.asked, self.deadline) = (self.acked, self.acked, NEVER);
-    }
-
     /// The next frame; call only when it is due.
     pub(super) fn send(&mut self, now: Nanos) -> HeaderFrame {
         let Due { frame_ps: due, .. } = self.due();
         self.due = None;
         let lost = self.lost();
-        let number = lost.unwrap_or(self.next);
+        let number = lost.unwrap_or(self.flight.next());
         let at = self.of(number);
         let Message { flow, first, .. } = self.messages[at];
         let packet = number - first;
@@ -455,12 +450,7 @@ impl Sender {
         let (opcode, ack_req) = match flow.transport {
             Transport::Datagram => (Opcode::UC_SEND_ONLY, false),
             Transport::Reliable | Transport::SelectiveRepeat(_) => {
-                let opcode = match (packet == 0, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, true) => Opcode::RC_SEND_LAST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                };
+                let opcode = Shape { first: packet == 0, last, write: false }.opcode(false);
                 // The last packet of a work request asks, like that of a verb: else what is in flight could reach
                 // its limit while nobody has been asked, and nothing would ever leave again.
                 let every = u64::from(flow.ack_every.max(1));
@@ -469,34 +459,27 @@ impl Sender {
             }
         };
         let mut frame = self.template;
-        let psn = Psn::new(0).plus(number);
-        let again = number < self.highest;
-        self.next += u64::from(lost.is_none());
-        let highest = self.highest.max(self.next);
+        let psn = self.flight.psn(number);
+        let again = lost.is_some() || self.flight.sent();
         // So do the last one a window admits, and the last one of those that are sent again.
         let mut ack_req = ack_req || (matches!(flow.pace, Pace::Acks(_)) && !self.is_window_open());
         if let Some(repair) = &mut self.repair {
             if lost.is_some() {
-                repair.sent_again(number, highest);
+                repair.sent_again(number, self.flight.sent_end());
                 ack_req |= repair.lost() == 0;
             }
-            ack_req |= self.next - self.acked >= repair.window();
+            ack_req |= self.flight.next() - self.flight.una() >= repair.window();
             if ack_req && !again {
                 repair.asks(number, now);
             }
         }
         frame.set_data(opcode, psn, ack_req, flow.payload_of(packet) + flow.pace.header_bytes());
-        (self.highest, self.sent_at) = (highest, now);
+        self.sent_at = now;
         let sent = &mut self.messages[at].sent;
         sent.packets += 1;
         sent.resent += u64::from(again);
-        // Only a packet that asks starts the clock, else a slow flow would time out before it has asked; and only
-        // the oldest one, else a lost NAK would go unnoticed while packets flow.
         if ack_req {
-            self.asked = self.asked.max(number + 1);
-            if self.deadline == NEVER {
-                self.deadline = now.saturating_add(flow.timeout);
-            }
+            self.flight.asks(number, now.saturating_add(flow.timeout));
         }
         let len = frame.len() as u64;
         self.last_bits = wire_bytes(len) * 8;
@@ -526,46 +509,36 @@ impl Sender {
             }
             return;
         };
-        // The packet after the last one acknowledged, by its distance from the first one that was not.
-        let distance = i64::from(heard.psn.since(Psn::new(0).plus(self.acked)));
-        let ahead = match syndrome {
-            Syndrome::Ack(_) => distance + 1,
-            Syndrome::Nak(Nak::Sequence) => distance,
+        let expected = match syndrome {
+            Syndrome::Ack(_) => heard.psn.plus(1),
+            Syndrome::Nak(Nak::Sequence) => heard.psn,
             _ => return,
         };
-        let Some(acked) = self.acked.checked_add_signed(ahead) else { return };
-        if acked > self.highest {
-            return;
-        }
+        let sent_end = self.flight.sent_end();
+        let Some(acked) = self.flight.number(expected).filter(|acked| *acked <= sent_end) else { return };
         let revealed = match &mut self.repair {
             None => 0,
             Some(repair) => {
                 // An answer that speaks of what was never sent is none.
                 let Some(sack) = Sack::read(bytes) else { return };
-                let reach = acked.checked_add_signed(sack.end.since(Psn::new(0).plus(acked)).into());
-                let Some(reach) = reach.filter(|reach| (acked..=self.highest).contains(reach)) else {
-                    return;
-                };
+                let reach = acked.checked_add_signed(sack.end.since(expected).into());
+                let Some(reach) = reach.filter(|reach| (acked..=sent_end).contains(reach)) else { return };
                 if u64::from(sack.beyond) > reach - acked {
                     return;
                 }
-                repair.answer(acked, (reach, self.highest), &sack, now)
+                repair.answer(acked, (reach, sent_end), &sack, now)
             }
         };
-        if acked > self.acked {
-            self.acked = acked;
-            self.next = self.next.max(acked);
-            let timeout = self.flow().timeout;
-            self.deadline = if acked < self.asked { now.saturating_add(timeout) } else { NEVER };
-        }
-        if syndrome == Syndrome::Nak(Nak::Sequence) && acked == self.acked && self.repair.is_none() {
+        let timeout = self.flow().timeout;
+        self.flight.advance(acked, now.saturating_add(timeout));
+        if syndrome == Syndrome::Nak(Nak::Sequence) && acked == self.flight.una() && self.repair.is_none() {
             self.oldest().naks += 1;
-            self.go_back();
+            self.flight.step_back();
             self.on_loss(now);
         }
         (0..revealed).for_each(|_| self.on_loss(now));
         let (delivered, next) = match &self.repair {
-            None => (acked, self.next),
+            None => (acked, self.flight.next()),
             Some(repair) => (repair.delivered, repair.delivered + self.in_flight()),
         };
         if let (Some(control), Some(stamp)) = (&mut self.control, stamp) {

@@ -11,8 +11,8 @@ pub mod class;
 pub mod cnp_merge;
 pub mod frame;
 pub mod link;
-mod qp;
+mod requester;
 pub mod rh;
 pub mod watermark;
 
-pub use qp::Reliability;
+pub use requester::Reliability;

@@ -2,9 +2,9 @@
 
 use super::frame::Frame;
 use super::icrc;
-use super::psn::Psn;
 use super::qp::{Path, TrafficClass};
 use super::wire::{BTH_BYTES, Bth, Extensions, ICRC_BYTES, Opcode, Packet, Reth};
+use crate::rc::psn::Psn;
 
 const UDP_BYTES: usize = 8;
 

@@ -5,17 +5,15 @@
 pub mod cnp;
 pub mod cq;
 pub mod frame;
-pub mod go_back_n;
 pub mod hca;
 pub mod head;
 pub mod icrc;
-pub mod in_order;
 pub mod memory;
 pub mod pacer;
-pub mod psn;
 pub mod qp;
 mod requester;
 mod responder;
+pub mod shape;
 pub mod ud;
 pub mod verbs;
 pub mod wire;

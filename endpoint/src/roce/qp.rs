@@ -3,11 +3,11 @@
 use super::cnp::NotificationPoint;
 use super::cq::{Cq, CqId};
 use super::frame::{Addresses, ECN_ECT0, IpHeader, Outer};
-use super::psn::Psn;
 use super::requester::Requester;
 use super::responder::{ReadPart, Responder};
 use super::verbs::{Completion, SendOp, SendWr, Status, Verb};
 use super::wire::{DEFAULT_PKEY, Qpn};
+use crate::rc::psn::Psn;
 use std::net::IpAddr;
 use weir_dataplane::types::{Mac, Nanos};
 

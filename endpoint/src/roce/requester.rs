@@ -1,12 +1,12 @@
 //! The sending half of a reliable connection: work requests, their segmentation, their pace (IBTA 9.7).
 
-use super::go_back_n::{GoBackN, Limits};
-use super::in_order::Shape;
 use super::pacer::Pacer;
-use super::psn::Psn;
 use super::qp::QpConfig;
+use super::shape::Shape;
 use super::verbs::{SendWr, Sge, Status};
 use super::wire::{Extensions, Opcode, Reth, Syndrome};
+use crate::rc::go_back_n::{GoBackN, Limits};
+use crate::rc::psn::Psn;
 use std::collections::VecDeque;
 use weir_dataplane::types::Nanos;
 
@@ -50,6 +50,7 @@ impl Requester {
             window: config.window,
             retry_cnt: config.retry_cnt,
             rnr_retry: config.rnr_retry,
+            ack_every: Limits::ack_every_of(config.window),
             ack_timeout: config.ack_timeout,
             doublings: 0,
         };
@@ -135,7 +136,7 @@ impl Requester {
 
     /// An acknowledge packet arrived. Error: the oldest request failed with this status.
     pub fn answer(&mut self, psn: Psn, syndrome: Syndrome, now: Nanos) -> Result<(), Status> {
-        self.flight.answer(psn, syndrome, now)
+        self.flight.answer(psn, syndrome, now).map(|_| ()).map_err(Status::from)
     }
 
     /// See [`GoBackN::survives`].
@@ -145,7 +146,7 @@ impl Requester {
 
     /// `Ok(true)`: an acknowledgement was overdue and sending starts again.
     pub fn handle_timeout(&mut self, now: Nanos) -> Result<bool, Status> {
-        self.flight.handle_timeout(now)
+        self.flight.handle_timeout(now).map_err(Status::from)
     }
 
     /// Takes the oldest request whose packets are all acknowledged.

@@ -3,12 +3,13 @@
 //! READs are answered in order, too: no ACK or NAK of a later packet leaves before the last packet of a response. Atomics and sends that
 //! invalidate a key are not spoken: they draw a NAK, invalid request, and end the connection (IBTA 9.9.3, class C).
 
-use super::in_order::{InOrder, Shape, Turn};
 use super::memory::Memory;
-use super::psn::Psn;
 use super::qp::QpConfig;
+use super::shape::Shape;
 use super::verbs::{MAX_MESSAGE, RecvWr, Sge, Status, Verb};
 use super::wire::{Aeth, Nak, Opcode, Packet, Reth, Syndrome};
+use crate::rc::in_order::{InOrder, Turn};
+use crate::rc::psn::Psn;
 use std::collections::VecDeque;
 
 /// The message that is being received.
@@ -275,7 +276,8 @@ impl Responder {
     /// The acknowledge packet to be sent: PSN and AETH. `None`, too, while a READ is answered: its response
     /// acknowledges what was before it, and what came after it waits.
     pub fn answer(&mut self) -> Option<(Psn, Aeth)> {
-        if self.reads.is_empty() { self.order.answer() } else { None }
+        let (psn, syndrome) = if self.reads.is_empty() { self.order.answer() } else { None }?;
+        Some((psn, Aeth { syndrome: syndrome.encode(), msn: self.order.msn() }))
     }
 }
 

@@ -7,10 +7,10 @@ use super::cq::CqId;
 use super::frame::{Addresses, Frame};
 use super::hca::{Hca, QpError, TxKind};
 use super::pacer::Pacer;
-use super::psn::Psn;
 use super::qp::Path;
 use super::verbs::{Completion, PostError, RecvWr, Sge, Status, Verb};
 use super::wire::{Bth, Deth, Extensions, Opcode, Packet, Qpn};
+use crate::rc::psn::Psn;
 use std::collections::VecDeque;
 use weir_dataplane::types::Nanos;
 

@@ -1,6 +1,7 @@
 //! Work requests and what becomes of them (IBTA chapter 10).
 
-use super::wire::Qpn;
+use super::wire::{Nak, Qpn};
+use crate::rc::go_back_n::Failure;
 use thiserror::Error;
 
 /// Bytes of a message at most (IBTA 9.7.7).
@@ -101,6 +102,18 @@ pub enum Status {
     RetryExceeded,
     /// The peer had no receive buffer after all retries.
     RnrRetryExceeded,
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::RetryExceeded => Self::RetryExceeded,
+            Failure::RnrRetryExceeded => Self::RnrRetryExceeded,
+            Failure::Refused(Nak::RemoteAccess) => Self::RemoteAccess,
+            Failure::Refused(Nak::RemoteOperational) => Self::RemoteOperational,
+            Failure::Refused(Nak::InvalidRequest | Nak::Sequence) => Self::RemoteInvalidRequest,
+        }
+    }
 }
 
 /// Which kind of work request ended.

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use weir_dataplane::types::{Mac, Nanos};
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::cq::CqId;
 use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::roce::hca::Hca;
 use weir_endpoint::roce::memory::{Access, Mr};
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::{Path, QpConfig};
 use weir_endpoint::roce::verbs::{Completion, RecvWr, SendOp, SendWr, Sge, Status, Verb};
 use weir_endpoint::roce::wire::{Opcode, Packet, Qpn};

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Mac, Nanos};
-use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::wire::Qpn;
 
 /// A host that is not connected for so long has gone.

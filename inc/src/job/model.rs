@@ -10,12 +10,12 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_dataplane::types::{Mac, Nanos};
+use weir_endpoint::rc::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
+use weir_endpoint::rc::in_order::{InOrder, Turn};
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::frame::Frame;
-use weir_endpoint::roce::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
-use weir_endpoint::roce::in_order::{InOrder, Turn};
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
-use weir_endpoint::roce::wire::{Bth, Extensions, Opcode, Packet, Qpn, Syndrome};
+use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Opcode, Packet, Qpn, Syndrome};
 
 const RANKS: usize = 2;
 const WINDOW: u32 = 2;
@@ -101,6 +101,7 @@ impl Model {
         };
         let limits = Limits {
             window: WINDOW + 1,
+            ack_every: Limits::ack_every_of(WINDOW + 1),
             retry_cnt: 7,
             rnr_retry: RNR_RETRY_FOREVER,
             ack_timeout: TIMEOUT,
@@ -237,7 +238,9 @@ impl Model {
     }
 
     fn answer(&mut self, at: usize) {
-        let (psn, aeth) = self.ranks[at].order.answer().unwrap();
+        let order = &mut self.ranks[at].order;
+        let (psn, syndrome) = order.answer().unwrap();
+        let aeth = Aeth { syndrome: syndrome.encode(), msn: order.msn() };
         let bth = Bth::new(Opcode::RC_ACK, Qpn(0x100 + at as u32), psn);
         let frame = self.frame(at, bth, Extensions { aeth: Some(aeth), ..Extensions::default() }, &[]);
         self.links[at].push_back(frame);

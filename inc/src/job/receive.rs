@@ -9,8 +9,9 @@ use crate::outbox::Entry;
 use crate::peer::Cursor;
 use crate::remote::Writes;
 use weir_dataplane::types::Nanos;
+use weir_endpoint::rc::in_order::Turn;
 use weir_endpoint::roce::frame::{ECN_CE, Frame};
-use weir_endpoint::roce::in_order::{Shape, Turn};
+use weir_endpoint::roce::shape::Shape;
 use weir_endpoint::roce::wire::{Nak, Opcode, Packet, Reth, Syndrome, rnr_code};
 
 /// Why a packet that was next in order is not taken.

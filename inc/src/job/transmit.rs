@@ -3,11 +3,11 @@
 use super::Job;
 use crate::peer::{Next, Peer};
 use weir_dataplane::types::Nanos;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::head::{Fields, Headers};
 use weir_endpoint::roce::icrc;
-use weir_endpoint::roce::in_order::Shape;
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
+use weir_endpoint::roce::shape::Shape;
 use weir_endpoint::roce::wire::Opcode;
 
 /// What a frame is.

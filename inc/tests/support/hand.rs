@@ -2,9 +2,9 @@
 
 use super::{FIRST_QPN, address, sum_i32};
 use weir_dataplane::types::Nanos;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::roce::icrc::icrc;
-use weir_endpoint::roce::psn::Psn;
 use weir_endpoint::roce::qp::Path;
 use weir_endpoint::roce::wire::{Aeth, Bth, Extensions, Opcode, Packet, Qpn, Reth, Syndrome};
 use weir_inc::drops::Drop;

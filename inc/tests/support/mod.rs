@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_dataplane::types::{Mac, Nanos};
-use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::qp::Path;
 use weir_endpoint::roce::wire::Qpn;
 use weir_inc::engine::{Engine, EngineParams};

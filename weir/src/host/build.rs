@@ -8,7 +8,7 @@ use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
 use weir_endpoint::dcqcn::standard::Params;
-use weir_endpoint::roce::psn::Psn;
+use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::Station;

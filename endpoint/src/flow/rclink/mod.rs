@@ -423,7 +423,8 @@ impl LinkNic {
         }
         match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
             (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, marked, .. })) => {
-                let number = arrived.saturating_add_signed(rh.psn.since(Psn::new(*arrived)).into());
+                let number =
+                    arrived.saturating_add_signed(rh.psn.since(Psn::default().plus(*arrived)).into());
                 if ce {
                     incoming.seen(number).marked += 1;
                     *marked = number;

@@ -22,9 +22,10 @@ use super::cc_window::{CcWindow, ThresholdError};
 use super::class::Class;
 use super::cnp_merge::CnpMerge;
 use super::frame::Station;
-use super::qp::{Receiver, Sender};
+use super::requester::Requester;
 use super::rh::{MAX_QP, MAX_WINDOW, Psn};
 use super::watermark::Memory;
+use crate::rc::in_order::InOrder;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::MAX_QUANTA;
@@ -41,8 +42,10 @@ struct Qp {
     peer: usize,
     /// Priority or channel of its data.
     channel: u8,
-    sender: Sender,
-    receiver: Receiver,
+    sender: Requester,
+    order: InOrder<12>,
+    /// Timestamp of the packet that the answer to come is for.
+    echo: Option<u16>,
     cnp_due: bool,
     /// An [`Event::Cnp`] waits for its owner; CNPs until then are the same event.
     cnp_reported: bool,
@@ -159,8 +162,9 @@ impl Link {
             config,
             peer,
             channel,
-            sender: Sender::new(config.reliability, config.depth, cc),
-            receiver: Receiver::default(),
+            sender: Requester::new(config.reliability, config.depth, cc),
+            order: InOrder::default(),
+            echo: None,
             cnp_due: false,
             cnp_reported: false,
             failed: false,
@@ -367,7 +371,7 @@ impl Link {
             if qp.cnp_due {
                 next = next.min(held(classes.of(Class::Cnp), 0));
             }
-            if qp.receiver.answer.is_some() {
+            if qp.order.owes() {
                 next = next.min(held(classes.of(Class::Ack), 0));
             }
             if self.has_data(qp) {

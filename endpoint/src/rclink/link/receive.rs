@@ -1,10 +1,10 @@
 //! What arrives.
 
 use super::{Event, FlowControl, Held, Link, MULTICAST, REQUEST, RESPONSE, TIMESTAMP_NS};
+use crate::rc::in_order::Turn;
 use crate::rclink::cbfc::Update;
 use crate::rclink::class::{Class, TcType};
 use crate::rclink::frame::{Body, Frame};
-use crate::rclink::qp::Verdict;
 use crate::rclink::rh::{Opcode, Rh};
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
@@ -82,28 +82,37 @@ impl Link {
     }
 
     fn data_arrived(&mut self, at: usize, rh: &Rh, payload: &[u8], len: usize, now: Nanos) {
-        let verdict = self.qps[at].receiver.judge(rh.psn);
-        if !self.retransmits() {
-            self.counters.rx_out_of_sequence += u64::from(verdict != Verdict::Next);
-            self.qps[at].receiver.follow(rh.psn);
+        let retransmits = self.retransmits();
+        let order = &mut self.qps[at].order;
+        if !retransmits {
+            self.counters.rx_out_of_sequence += u64::from(rh.psn != order.expected());
+            order.follow(rh.psn);
             self.deliver(at, payload, len, now);
             return;
         }
-        match verdict {
-            Verdict::Next => {
+        match order.turn(rh.psn) {
+            Turn::Next => {
                 if self.deliver(at, payload, len, now) {
-                    self.qps[at].receiver.taken(rh.force_ack, rh.timestamp);
+                    let qp = &mut self.qps[at];
+                    qp.order.taken(1, rh.force_ack);
+                    if rh.force_ack {
+                        qp.echo = rh.timestamp;
+                    }
                 }
             }
-            Verdict::Duplicate => {
+            Turn::Duplicate => {
                 self.counters.rx_duplicates += 1;
                 self.refund(at, len, now);
-                self.qps[at].receiver.acknowledge(None);
+                let qp = &mut self.qps[at];
+                qp.order.acknowledge();
+                qp.echo = None;
             }
-            Verdict::Gap => {
+            Turn::Ahead(first) => {
                 self.counters.rx_out_of_sequence += 1;
                 self.refund(at, len, now);
-                self.qps[at].receiver.missing();
+                if first {
+                    self.qps[at].echo = None;
+                }
             }
         }
     }

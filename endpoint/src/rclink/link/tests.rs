@@ -3,7 +3,7 @@ use crate::rclink::cbfc::{CreditConfig, CreditError};
 use crate::rclink::cc_window::Window;
 use crate::rclink::class::ClassMap;
 use crate::rclink::frame::{Codec, Format, Frame};
-use crate::rclink::qp::Reliability;
+use crate::rclink::requester::Reliability;
 use crate::rclink::watermark::Marks;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;

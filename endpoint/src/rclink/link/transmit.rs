@@ -4,7 +4,7 @@ use super::{FlowControl, Link, Qp, Sent, TIMESTAMP_NS, Transmit};
 use crate::rclink::cbfc::{UPDATE_BYTES, Update};
 use crate::rclink::class::{Class, TcType, TrafficClass};
 use crate::rclink::frame::{Head, MIN_LITE_PAYLOAD, Station};
-use crate::rclink::rh::{Opcode, Psn, Rh, Syndrome};
+use crate::rclink::rh::{Opcode, Psn, Rh};
 use weir_dataplane::types::Nanos;
 
 /// ECT(0), on data where ECN is on.
@@ -79,17 +79,13 @@ impl Link {
     }
 
     fn answer(&mut self, priority: u8) -> Option<u8> {
-        let qp = self.qps.iter_mut().find(|qp| qp.receiver.answer.is_some())?;
-        let answer = qp.receiver.answer.take()?;
+        let qp = self.qps.iter_mut().find(|qp| qp.order.owes())?;
+        let (psn, syndrome) = qp.order.answer()?;
         let config = qp.config;
-        let code = match answer.syndrome {
-            Syndrome::Ack => 0,
-            Syndrome::NakSequence => 1,
-        };
         let rh = Rh {
-            psn: answer.psn,
-            timestamp: answer.echo,
-            length_or_syndrome: code,
+            psn,
+            timestamp: qp.echo.take(),
+            length_or_syndrome: Rh::syndrome_code(syndrome),
             ..blank(Opcode::Ack, config.peer_qp, config.pkey)
         };
         let head = self.head(config.peer, priority, TcType::Type1);

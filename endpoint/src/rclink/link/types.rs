@@ -4,7 +4,7 @@ use crate::rclink::cbfc::{CreditConfig, CreditError};
 use crate::rclink::cc_window::{ThresholdError, Window};
 use crate::rclink::class::{Class, ClassMap};
 use crate::rclink::frame::{Codec, Station};
-use crate::rclink::qp::Reliability;
+use crate::rclink::requester::Reliability;
 use crate::rclink::watermark::Marks;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;

@@ -1,8 +1,8 @@
 //! What a station and its queue pairs are made with.
 
 use crate::dcqcn::firmware::{Dcqcn, DcqcnError};
+use crate::rc::psn::Psn;
 use crate::roce::hca::QpError;
-use crate::roce::psn::Psn;
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Qpn;
 use crate::station::MIN_MESSAGE;

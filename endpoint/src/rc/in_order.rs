@@ -1,10 +1,10 @@
-//! The order of a responder: which packet comes next, what the peer is told, how a message is put together (IBTA 9.7.4, 9.9).
+//! The order of a responder: which packet comes next, what the peer is told (IBTA 9.7.4, 9.9).
 //!
 //! Strictly in order: what is ahead of the expected PSN is dropped and named once (DEV-64). What is done with packets in
 //! order is for the owner to know.
 
+use super::answer::{Nak, Syndrome};
 use super::psn::Psn;
-use super::wire::{Aeth, Nak, Opcode, Syndrome};
 
 /// Where a request packet stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub enum Turn {
 
 /// Where the receiving half of a connection stands, and the answer it owes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct InOrder {
-    expected: Psn,
+pub struct InOrder<const BITS: u32 = 24> {
+    expected: Psn<BITS>,
     /// Messages completed, 24 bits (DEV-70).
     msn: u32,
     /// The gap before `expected` has been named; silence until it is filled.
@@ -30,14 +30,14 @@ pub struct InOrder {
     nak_due: Option<Syndrome>,
 }
 
-impl InOrder {
+impl<const BITS: u32> InOrder<BITS> {
     /// A connection that expects this packet first.
-    pub fn new(expected: Psn) -> Self {
+    pub fn new(expected: Psn<BITS>) -> Self {
         Self { expected, ..Self::default() }
     }
 
     /// The packet expected next.
-    pub fn expected(&self) -> Psn {
+    pub fn expected(&self) -> Psn<BITS> {
         self.expected
     }
 
@@ -48,7 +48,7 @@ impl InOrder {
 
     /// Judges a request packet by its number. A gap is named; a duplicate is not answered yet: that is
     /// [`Self::acknowledge`].
-    pub fn turn(&mut self, psn: Psn) -> Turn {
+    pub fn turn(&mut self, psn: Psn<BITS>) -> Turn {
         match psn.since(self.expected) {
             ..0 => Turn::Duplicate,
             0 => Turn::Next,
@@ -68,6 +68,11 @@ impl InOrder {
         self.gap_named = false;
         self.nak_due = None;
         self.ack_due |= ack;
+    }
+
+    /// This packet was taken, whatever is missing before it: nobody sends that again.
+    pub fn follow(&mut self, psn: Psn<BITS>) {
+        self.expected = psn.plus(1);
     }
 
     /// A message is complete.
@@ -104,65 +109,46 @@ impl InOrder {
         self.ack_due || self.nak_due.is_some()
     }
 
-    /// The acknowledge packet to be sent: PSN and AETH. Answers that came due since the last call
-    /// are one (coalesced ACKs); a NAK says what an ACK before it would have said.
-    pub fn answer(&mut self) -> Option<(Psn, Aeth)> {
-        let (psn, syndrome) = match self.nak_due.take() {
+    /// The answer to be sent: its PSN and what it says. Answers that came due since the last call are one (coalesced ACKs); a NAK
+    /// says what an ACK before it would have said.
+    pub fn answer(&mut self) -> Option<(Psn<BITS>, Syndrome)> {
+        let answer = match self.nak_due.take() {
             Some(nak) => (self.expected, nak),
             None if self.ack_due => (self.expected.previous(), Syndrome::ACK_NO_CREDITS),
             None => return None,
         };
         self.ack_due = false;
-        Some((psn, Aeth { syndrome: syndrome.encode(), msn: self.msn }))
+        Some(answer)
     }
 }
 
-/// Place of a request packet in its message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// It opens a message.
-    pub first: bool,
-    /// It ends one.
-    pub last: bool,
-    /// An RDMA WRITE; else a SEND.
-    pub write: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Shape {
-    /// `None` for anything but sends and writes of a reliable connection.
-    pub fn of(opcode: Opcode) -> Option<Self> {
-        let write = opcode.0 >= Opcode::RC_WRITE_FIRST.0;
-        let (first, last) = match if write { opcode.0 - Opcode::RC_WRITE_FIRST.0 } else { opcode.0 } {
-            0 => (true, false),
-            1 => (false, false),
-            2 | 3 => (false, true),
-            4 | 5 => (true, true),
-            _ => return None,
-        };
-        Some(Self { first, last, write })
+    const GAP: Syndrome = Syndrome::Nak(Nak::Sequence);
+
+    #[test]
+    fn a_nak_that_waits_becomes_an_ack_when_its_gap_is_filled() {
+        let mut order = InOrder::<12>::default();
+        order.taken(1, true);
+        assert_eq!([2, 3].map(|psn| order.turn(Psn::new(psn))), [Turn::Ahead(true), Turn::Ahead(false)]);
+        // The ACK the NAK took the place of was asked for: it still leaves, with the packet that filled the gap.
+        order.taken(1, false);
+        assert_eq!(order.answer(), Some((Psn::new(1), Syndrome::ACK_NO_CREDITS)));
+        // The next gap is named anew.
+        assert_eq!(order.turn(Psn::new(3)), Turn::Ahead(true));
+        assert_eq!(order.answer(), Some((Psn::new(2), GAP)));
+        order.taken(1, false);
+        assert_eq!(order.answer(), None, "the NAK has left");
     }
 
-    /// The opcode, with or without immediate data, which only the last packet of a message has.
-    pub fn opcode(self, imm: bool) -> Opcode {
-        let send = match (self.first, self.last, imm) {
-            (true, true, false) => Opcode::RC_SEND_ONLY,
-            (true, true, true) => Opcode::RC_SEND_ONLY_IMM,
-            (false, true, false) => Opcode::RC_SEND_LAST,
-            (false, true, true) => Opcode::RC_SEND_LAST_IMM,
-            (true, false, _) => Opcode::RC_SEND_FIRST,
-            (false, false, _) => Opcode::RC_SEND_MIDDLE,
-        };
-        // The write opcodes follow the send opcodes in the same order.
-        if self.write { Opcode(send.0 + Opcode::RC_WRITE_FIRST.0) } else { send }
-    }
-
-    /// Whether a packet in this place may carry `len` bytes: all but the last are full, only a message of one packet may
-    /// be empty.
-    pub fn fits(self, len: usize, mtu: usize) -> bool {
-        match (self.first, self.last) {
-            (true, true) => len <= mtu,
-            (false, true) => (1..=mtu).contains(&len),
-            (_, false) => len == mtu,
-        }
+    #[test]
+    fn an_answer_says_how_things_stand_when_it_leaves() {
+        let mut order = InOrder::<24>::new(Psn::new(0xff_ffff));
+        order.taken(1, true);
+        order.taken(1, false);
+        assert_eq!(order.answer(), Some((Psn::new(0), Syndrome::ACK_NO_CREDITS)));
+        assert_eq!(order.turn(Psn::new(0)), Turn::Duplicate);
     }
 }

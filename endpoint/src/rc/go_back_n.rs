@@ -1,17 +1,14 @@
-//! The window of a requester: what is sent, asked for, acknowledged, and sent again (IBTA 9.7).
-//!
-//! Packets are counted from the first one of the connection in 64 bits and only the wire sees their
-//! low 24 bits plus the start PSN, so nothing here can confuse a wrap with a step back. What the packets are is for
-//! the owner to know.
+//! The window of a requester that sends again from what is missing on, and gives up in the end (IBTA 9.7).
 
+use super::answer::{Nak, Syndrome, rnr_wait};
+use super::flight::Flight;
 use super::psn::Psn;
-use super::verbs::Status;
-use super::wire::{Nak, Syndrome, rnr_wait};
+use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::Nanos;
 
 /// A responder that is asked for nothing stays silent, so a long message asks on its way, like
 /// Linux rxe, at least this often.
-const PACKETS_PER_ACK: u64 = 64;
+const PACKETS_PER_ACK: u32 = 64;
 /// `rnr_retry` that never gives up (IBTA 9.7.5.2.8).
 pub const RNR_RETRY_FOREVER: u8 = 7;
 
@@ -21,8 +18,10 @@ const MOST_DOUBLINGS: u8 = 16;
 /// How much is sent ahead and how often it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Packets sent and not acknowledged; 1 to 2^22.
+    /// Packets sent and not acknowledged; 1 to 2^22, and half the numbers there are.
     pub window: u32,
+    /// An answer is asked for at least every so many packets; at least 1.
+    pub ack_every: u32,
     /// Times a packet is sent again without progress.
     pub retry_cnt: u8,
     /// The same for a receiver that is not ready; [`RNR_RETRY_FOREVER`]: without end.
@@ -36,20 +35,29 @@ pub struct Limits {
     pub doublings: u8,
 }
 
-/// Where the sending half of a connection stands.
+impl Limits {
+    /// What a message of many packets asks at least, for a window: often enough that it never stands still.
+    pub fn ack_every_of(window: u32) -> u32 {
+        (window / 2).clamp(1, PACKETS_PER_ACK)
+    }
+}
+
+/// Why nothing more is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No progress after all retries.
+    RetryExceeded,
+    /// The receiver was not ready after all retries.
+    RnrRetryExceeded,
+    /// It refused the oldest packet.
+    Refused(Nak),
+}
+
+/// The sending half of a connection that goes back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct GoBackN {
+pub struct GoBackN<const BITS: u32 = 24> {
     limits: Limits,
-    ack_every: u64,
-    start: Psn,
-    /// Oldest packet not acknowledged.
-    una: u64,
-    /// Next packet to send; falls back to `una` on loss.
-    next: u64,
-    /// After the newest packet ever sent.
-    sent_end: u64,
-    /// After the newest packet, since the last step back, that asked for an answer.
-    asked_end: u64,
+    flight: Flight<BITS>,
     retries_left: u8,
     rnr_retries_left: u8,
     /// Timeouts in a row, up to [`Limits::doublings`].
@@ -58,72 +66,65 @@ pub struct GoBackN {
     not_ready: u8,
     /// Packets outstanding at most; the window, but after silence.
     allowed: u64,
-    ack_deadline: Option<Nanos>,
     rnr_until: Nanos,
 }
 
-impl GoBackN {
+impl<const BITS: u32> GoBackN<BITS> {
     /// A connection that has sent nothing; its first packet has PSN `start`.
-    pub fn new(limits: Limits, start: Psn) -> Self {
-        let window = limits.window.clamp(1, 1 << 22);
+    pub fn new(limits: Limits, start: Psn<BITS>) -> Self {
+        let window = limits.window.clamp(1, (1 << 22).min(Psn::<BITS>::SPACE / 2));
+        let ack_every = limits.ack_every.max(1);
         let doublings = limits.doublings.min(MOST_DOUBLINGS);
         Self {
-            limits: Limits { window, doublings, ..limits },
-            ack_every: u64::from(window / 2).clamp(1, PACKETS_PER_ACK),
-            start,
-            una: 0,
-            next: 0,
-            sent_end: 0,
-            asked_end: 0,
+            limits: Limits { window, ack_every, doublings, ..limits },
+            flight: Flight::new(start),
             retries_left: limits.retry_cnt,
             rnr_retries_left: limits.rnr_retry,
             doubled: 0,
             not_ready: 0,
             allowed: u64::from(window),
-            ack_deadline: None,
             rnr_until: 0,
         }
     }
 
     /// The PSN of the first packet, for a connection that is only now set up.
-    pub fn start_at(&mut self, psn: Psn) {
-        self.start = psn;
+    pub fn start_at(&mut self, psn: Psn<BITS>) {
+        self.flight.start_at(psn);
     }
 
     /// Number of the oldest packet that is not acknowledged.
     pub fn una(&self) -> u64 {
-        self.una
+        self.flight.una()
     }
 
     /// Number of the packet that is sent next.
     pub fn next(&self) -> u64 {
-        self.next
+        self.flight.next()
     }
 
     /// The next packet has been sent before.
     pub fn again(&self) -> bool {
-        self.next < self.sent_end
+        self.flight.again()
     }
 
     /// Of the next packet.
-    pub fn psn(&self) -> Psn {
-        self.start.plus(self.next)
+    pub fn psn(&self) -> Psn<BITS> {
+        self.flight.psn(self.flight.next())
+    }
+
+    /// Number after the last packet that may be outstanding.
+    fn window_end(&self) -> u64 {
+        self.flight.una() + self.allowed
     }
 
     /// Whether the next packet may be sent, of `tail` there are so far, once [`Self::rnr_until`] has passed.
     pub fn is_open(&self, tail: u64) -> bool {
-        self.next < tail.min(self.una + self.allowed)
+        self.flight.next() < tail.min(self.window_end())
     }
 
     /// Whether the packet with this PSN was sent, however long ago: else no answer can be about it.
-    pub fn has_sent(&self, psn: Psn) -> bool {
-        self.number(psn).is_none_or(|number| number < self.sent_end)
-    }
-
-    /// The packet with this PSN; `None`: it is acknowledged.
-    fn number(&self, psn: Psn) -> Option<u64> {
-        let distance = psn.since(self.start.plus(self.una));
-        u64::try_from(distance).ok().map(|distance| self.una + distance)
+    pub fn has_sent(&self, psn: Psn<BITS>) -> bool {
+        self.flight.has_sent(psn)
     }
 
     /// End of the wait the peer asked for.
@@ -133,14 +134,19 @@ impl GoBackN {
 
     /// Whether the next packet should ask for an answer even if more follow.
     pub fn asks(&self) -> bool {
-        let next = self.next + 1;
         let is_short = self.allowed < u64::from(self.limits.window);
-        next.is_multiple_of(self.ack_every) || (is_short && next == self.una + self.allowed)
+        let every = u64::from(self.limits.ack_every);
+        (self.flight.next() + 1).is_multiple_of(every) || (is_short && self.ends_window())
+    }
+
+    /// The next packet is the last that may be outstanding.
+    pub fn ends_window(&self) -> bool {
+        self.flight.next() + 1 == self.window_end()
     }
 
     /// When an acknowledgement is overdue.
     pub fn ack_deadline(&self) -> Option<Nanos> {
-        self.ack_deadline
+        Some(self.flight.deadline()).filter(|at| *at != NEVER)
     }
 
     /// When an answer to what is sent at `now` is overdue.
@@ -150,82 +156,69 @@ impl GoBackN {
 
     /// The next packet left. `true`: it had been sent before.
     pub fn sent(&mut self, ack_req: bool, now: Nanos) -> bool {
-        let again = self.again();
-        self.next += 1;
-        self.sent_end = self.sent_end.max(self.next);
-        // Only a packet that asks starts the clock, else a slow flow would time out before it has
-        // asked; and only the oldest one, else a lost NAK would go unnoticed while packets flow.
+        let number = self.flight.next();
         if ack_req {
-            self.asked_end = self.next;
-            self.ack_deadline = self.ack_deadline.or(Some(self.overdue(now)));
+            self.flight.asks(number, self.overdue(now));
         }
-        again
+        self.flight.sent()
     }
 
-    /// An acknowledge packet arrived. Error: the oldest packet failed with this status.
-    pub fn answer(&mut self, psn: Psn, syndrome: Syndrome, now: Nanos) -> Result<(), Status> {
-        let Some(at) = self.number(psn) else {
-            return Ok(()); // An old answer: all it says is known.
+    /// The next packet left, and nobody will say whether it has arrived.
+    pub fn sent_for_good(&mut self) {
+        self.flight.sent_for_good();
+    }
+
+    /// An answer arrived. Returns how many packets it acknowledges that were not. Error: the oldest packet failed.
+    pub fn answer(&mut self, psn: Psn<BITS>, syndrome: Syndrome, now: Nanos) -> Result<u64, Failure> {
+        let in_flight = self.flight.una()..self.flight.sent_end();
+        let Some(at) = self.flight.number(psn).filter(|number| in_flight.contains(number)) else {
+            return Ok(0); // An old answer, all of which is known, or about a packet never sent.
         };
-        if at >= self.sent_end {
-            return Ok(()); // About a packet never sent.
-        }
         match syndrome {
-            Syndrome::Ack(_) => self.advance(at + 1, now),
+            Syndrome::Ack(_) => Ok(self.advance(at + 1, now)),
             Syndrome::Nak(nak) => {
-                self.advance(at, now);
+                let count = self.advance(at, now);
                 match nak {
-                    Nak::Sequence => return self.go_back(),
-                    Nak::InvalidRequest => return Err(Status::RemoteInvalidRequest),
-                    Nak::RemoteAccess => return Err(Status::RemoteAccess),
-                    Nak::RemoteOperational => return Err(Status::RemoteOperational),
+                    Nak::Sequence => self.go_back().map(|()| count),
+                    nak => Err(Failure::Refused(nak)),
                 }
             }
             Syndrome::Rnr(timer) => {
-                self.advance(at, now);
-                return self.wait_for_receiver(timer, now);
+                let count = self.advance(at, now);
+                self.wait_for_receiver(timer, now).map(|()| count)
             }
-            Syndrome::Reserved(_) => {}
+            Syndrome::Reserved(_) => Ok(0),
         }
-        Ok(())
     }
 
-    /// All packets before `una` are acknowledged (cumulative, DEV-71).
-    fn advance(&mut self, una: u64, now: Nanos) {
-        if una == self.una {
-            return;
+    fn advance(&mut self, una: u64, now: Nanos) -> u64 {
+        if una == self.flight.una() {
+            return 0;
         }
-        self.allowed = (self.allowed + una - self.una).min(u64::from(self.limits.window));
-        self.una = una;
-        self.next = self.next.max(una);
         self.begin_retries_anew();
         self.rnr_retries_left = self.limits.rnr_retry;
         self.doubled = 0;
         self.not_ready = 0;
-        self.ack_deadline = (self.una < self.asked_end).then_some(self.overdue(now));
+        let count = self.flight.advance(una, self.overdue(now));
+        self.allowed = (self.allowed + count).min(u64::from(self.limits.window));
+        count
     }
 
     /// Sends again from the oldest packet not acknowledged, if retries are left.
-    fn go_back(&mut self) -> Result<(), Status> {
-        if self.next == self.una {
+    fn go_back(&mut self) -> Result<(), Failure> {
+        if self.flight.next() == self.flight.una() {
             return Ok(()); // On its way back already.
         }
-        self.retries_left = self.retries_left.checked_sub(1).ok_or(Status::RetryExceeded)?;
-        self.step_back();
+        self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
+        self.flight.step_back();
         Ok(())
     }
 
-    fn step_back(&mut self) {
-        self.next = self.una;
-        self.asked_end = self.una;
-        self.ack_deadline = None;
-    }
-
-    fn wait_for_receiver(&mut self, timer: u8, now: Nanos) -> Result<(), Status> {
+    fn wait_for_receiver(&mut self, timer: u8, now: Nanos) -> Result<(), Failure> {
         if self.limits.rnr_retry != RNR_RETRY_FOREVER {
-            self.rnr_retries_left = self.rnr_retries_left.checked_sub(1).ok_or(Status::RnrRetryExceeded)?;
+            self.rnr_retries_left = self.rnr_retries_left.checked_sub(1).ok_or(Failure::RnrRetryExceeded)?;
         }
-        self.step_back();
+        self.flight.step_back();
         let asked = rnr_wait(timer);
         let most = asked.max(self.limits.ack_timeout);
         self.rnr_until = now.saturating_add((asked << self.not_ready).min(most));
@@ -242,8 +235,8 @@ impl GoBackN {
     }
 
     /// `Ok(true)`: an acknowledgement was overdue and sending starts again.
-    pub fn handle_timeout(&mut self, now: Nanos) -> Result<bool, Status> {
-        if self.ack_deadline.is_none_or(|at| at > now) {
+    pub fn handle_timeout(&mut self, now: Nanos) -> Result<bool, Failure> {
+        if self.flight.deadline() == NEVER || self.flight.deadline() > now {
             return Ok(false);
         }
         self.go_back()?;
@@ -269,7 +262,6 @@ impl GoBackN {
 
     /// Nothing more is sent of the `tail` packets there are, after a failure.
     pub fn abandon(&mut self, tail: u64) {
-        self.ack_deadline = None;
-        self.next = tail;
+        self.flight.abandon(tail);
     }
 }
