@@ -4,6 +4,7 @@
 pub mod compare;
 pub mod crossbar;
 pub mod digest;
+mod event_queue;
 pub mod fabric;
 pub mod file;
 pub mod golden;

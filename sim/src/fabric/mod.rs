@@ -10,7 +10,6 @@ mod collective;
 mod collective_report;
 mod congestion;
 mod engine;
-mod event_queue;
 mod faults;
 mod flow_level;
 mod flow_table;

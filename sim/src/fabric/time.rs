@@ -1,5 +1,6 @@
 //! Time on a wire: picoseconds, and what does not fit into one is carried along.
 
+use crate::event_queue::EventQueue;
 use std::num::NonZero;
 
 /// Absolute time, picoseconds: 213 days fit.
@@ -7,6 +8,9 @@ pub type Ps = u64;
 
 /// Picoseconds in a nanosecond.
 pub const PS: u64 = 1000;
+
+/// What is to happen, by picoseconds, in slots of 1024 of them.
+pub(super) type Queue<T> = EventQueue<T, 10>;
 
 /// Picoseconds a byte takes at 1 bit/s.
 const BYTE: u64 = 8 * 1_000_000_000_000;

@@ -3,8 +3,6 @@
 //! Known by a `params.json` whose entries name a `line_bps`. The times of the `first` and `cnp` rows
 //! are the script; every other row is the model's own. Alpha is compared as a double, rates as integers.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
 
 use serde::Deserialize;
@@ -15,6 +13,7 @@ use super::folder::{Folder, Table};
 use super::report::{Got, Tally};
 use super::table::Rows;
 use super::{FileReport, GoldenError, Kind, Sink};
+use crate::event_queue::EventQueue;
 
 /// The kind of these data sets.
 pub(super) const KIND: Kind = Kind { name: "ns3-dcqcn", claims: |f| f.params_mention("line_bps"), replay };
@@ -70,53 +69,41 @@ impl Entry {
     }
 }
 
-/// What happens next; equal times in the order of scheduling.
-#[derive(Default)]
-struct Agenda {
-    pending: BinaryHeap<Reverse<(Nanos, u64, Option<usize>)>>,
-    /// Sequence number of the live run of each timer; older runs are cancelled.
+/// CNPs and timers to come.
+struct Schedule {
+    /// The timer; `None`: a CNP.
+    pending: EventQueue<Option<usize>, 0>,
+    /// Number of the live run of each timer; older runs are cancelled.
     live: [u64; TIMERS.len()],
-    sequence: u64,
 }
 
 const TIMERS: [Timer; 3] = [Timer::Alpha, Timer::Decrease, Timer::Increase];
 
-impl Agenda {
-    /// A CNP when `timer` is `None`.
-    fn push(&mut self, at: Nanos, timer: Option<usize>) {
-        self.sequence += 1;
-        self.pending.push(Reverse((at, self.sequence, timer)));
-    }
-}
-
-impl Timers for Agenda {
+impl Timers for Schedule {
     fn arm(&mut self, timer: Timer, at: Nanos) {
         let index = TIMERS.iter().position(|&t| t == timer).unwrap_or(0);
-        self.push(at, Some(index));
-        self.live[index] = self.sequence;
+        self.live[index] = self.pending.next_order();
+        self.pending.push(at, Some(index));
     }
 }
 
-/// A sender and its agenda.
+/// A sender and what it waits for.
 struct Run {
     params: Params,
     end: Nanos,
     sender: Sender,
-    agenda: Agenda,
+    schedule: Schedule,
 }
 
 impl Run {
     /// The next event before the end: its time and its name.
     fn step(&mut self) -> Option<(Nanos, &'static str)> {
         loop {
-            let Reverse((now, sequence, timer)) = self.agenda.pending.pop()?;
-            if now >= self.end {
-                return None;
-            }
+            let (now, number, timer) = self.schedule.pending.pop_before((self.end, 0))?;
             let step = match timer {
-                None => self.sender.on_cnp(&self.params, now, &mut self.agenda),
-                Some(index) if self.agenda.live[index] != sequence => continue,
-                Some(index) => self.sender.on_timer(&self.params, TIMERS[index], now, &mut self.agenda),
+                None => self.sender.on_cnp(&self.params, now, &mut self.schedule),
+                Some(index) if self.schedule.live[index] != number => continue,
+                Some(index) => self.sender.on_timer(&self.params, TIMERS[index], now, &mut self.schedule),
             };
             let event = match step {
                 Step::First => "first",
@@ -150,14 +137,14 @@ fn replay(folder: &Folder, sink: Sink<'_>) -> Result<(), GoldenError> {
 fn replay_table(folder: &Folder, table: &Table) -> Result<FileReport, GoldenError> {
     let entry: Entry = folder.params_of(table)?;
     let (params, end) = entry.checked().map_err(|what| folder.bad_params(table, &what))?;
-    let mut agenda = Agenda::default();
+    let mut schedule = Schedule { pending: EventQueue::new(0, 1), live: [0; TIMERS.len()] };
     let mut script = Rows::open(table, COLUMNS)?;
     while let Some(row) = script.next()? {
         if matches!(row.text("event"), "first" | "cnp") {
-            agenda.push(row.uint("time_ns", 0, MAX)?, None);
+            schedule.pending.push(row.uint("time_ns", 0, MAX)?, None);
         }
     }
-    let mut run = Run { sender: Sender::new(&params), params, end, agenda };
+    let mut run = Run { sender: Sender::new(&params), params, end, schedule };
     let mut tally = Tally::new(&table.name);
     let mut rows = Rows::open(table, COLUMNS)?;
     while let Some(row) = rows.next()? {

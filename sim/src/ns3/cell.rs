@@ -40,11 +40,9 @@ pub enum Kind {
     Sample,
 }
 
-/// A record. 32 bytes: two of them per cache line.
+/// A record.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// Rank among equal times: events run in the order in which they were scheduled.
-    pub rank: u64,
     /// Next in the list this record is part of.
     pub next: u32,
     /// Port where a frame arrives or which is free; host, or flow of a timer.
@@ -68,18 +66,7 @@ pub struct Cell {
 impl Cell {
     /// A record that is no frame.
     pub fn event(kind: Kind, target: u32) -> Self {
-        Self {
-            rank: 0,
-            next: NIL,
-            target,
-            flow: 0,
-            psn: 0,
-            bytes: 0,
-            in_port: 0,
-            kind,
-            prio: 0,
-            marked: false,
-        }
+        Self { next: NIL, target, flow: 0, psn: 0, bytes: 0, in_port: 0, kind, prio: 0, marked: false }
     }
 }
 
@@ -157,31 +144,6 @@ impl Slab {
         list.tail = index;
     }
 
-    /// Inserts a record so that ranks keep growing along the list.
-    #[inline]
-    pub fn insert(&mut self, list: &mut List, index: u32) {
-        if list.is_empty() || self.get(list.tail).rank < self.get(index).rank {
-            self.push(list, index);
-        } else {
-            self.insert_early(*list, index);
-        }
-    }
-
-    /// The rank was reserved before the last record of the list got its own.
-    fn insert_early(&mut self, list: List, index: u32) {
-        let rank = self.get(index).rank;
-        let mut before = list.tail;
-        loop {
-            let next = self.get(before).next;
-            if self.get(next).rank > rank {
-                self.get_mut(index).next = next;
-                self.get_mut(before).next = index;
-                return;
-            }
-            before = next;
-        }
-    }
-
     /// Removes the first record of a list that is not empty.
     #[inline]
     pub fn pop(&mut self, list: &mut List) -> u32 {
@@ -209,33 +171,12 @@ pub struct Key {
 mod tests {
     use super::*;
 
-    fn drain(slab: &mut Slab, list: &mut List) -> Vec<u64> {
-        let mut ranks = Vec::new();
-        while !list.is_empty() {
-            let index = slab.pop(list);
-            ranks.push(slab.get(index).rank);
-            slab.release(index);
-        }
-        ranks
-    }
-
-    #[test]
-    fn late_inserts_with_early_ranks_find_their_place() {
-        let (mut slab, mut list) = (Slab::default(), List::default());
-        for rank in [5, 9, 3, 7, 4, 10, 1] {
-            let index = slab.alloc(Cell { rank, ..Cell::event(Kind::Free, 0) });
-            slab.insert(&mut list, index);
-        }
-        assert_eq!(drain(&mut slab, &mut list), [1, 3, 4, 5, 7, 9, 10]);
-        assert!(list.is_empty());
-    }
-
     #[test]
     fn freed_records_are_used_again() {
         let mut slab = Slab::default();
         let first = slab.alloc(Cell::event(Kind::Wake, 1));
         slab.release(first);
         assert_eq!(slab.alloc(Cell::event(Kind::Wake, 2)), first);
-        assert_eq!(std::mem::size_of::<Cell>(), 32);
+        assert_eq!(std::mem::size_of::<Cell>(), 24);
     }
 }

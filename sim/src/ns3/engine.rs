@@ -1,50 +1,27 @@
-//! The event queue: integer nanoseconds, equal times in the order of scheduling.
-//!
-//! A wheel with one slot per nanosecond holds what is due within four microseconds; nearly every event of a
-//! data-centre link is. A bitmap finds the next occupied slot in two steps, so scheduling and running
-//! an event cost the same whatever is pending. Later events wait in a heap and move over when their
-//! time comes near.
+//! The events of the published profile: integer nanoseconds, equal times in the order of scheduling, on the queue of all simulations.
 //!
 //! A rank can be reserved now and used later ([`Engine::reserve`]): an event which may turn out to
 //! have nothing to do needs no place in the queue until somebody asks for it, and still runs where it
 //! would have run.
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use weir_dataplane::types::Nanos;
 
-use super::cell::{Cell, Key, List, Slab};
-
-/// Nanoseconds ahead that the wheel covers.
-const SPAN: usize = 4096;
-const WORDS: usize = SPAN / 64;
+use super::cell::{Cell, Key, Slab};
+use crate::event_queue::EventQueue;
 
 /// Pending events and the time.
 #[derive(Debug)]
 pub struct Engine {
     /// Every record of the simulation.
     pub slab: Slab,
+    queue: EventQueue<u32, 0>,
     current: Key,
-    last_rank: u64,
     executed: u64,
-    summary: u64,
-    words: [u64; WORDS],
-    slots: Box<[List; SPAN]>,
-    far: BinaryHeap<Reverse<(Key, u32)>>,
 }
 
 impl Default for Engine {
     fn default() -> Self {
-        Self {
-            slab: Slab::default(),
-            current: Key::default(),
-            last_rank: 0,
-            executed: 0,
-            summary: 0,
-            words: [0; WORDS],
-            slots: vec![List::default(); SPAN].try_into().expect("SPAN slots"),
-            far: BinaryHeap::new(),
-        }
+        // Rank 0 is before everything.
+        Self { slab: Slab::default(), queue: EventQueue::new(0, 1), current: Key::default(), executed: 0 }
     }
 }
 
@@ -53,6 +30,12 @@ impl Engine {
     #[inline]
     pub fn now(&self) -> Nanos {
         self.current.at
+    }
+
+    /// Rank of the running event.
+    #[inline]
+    pub fn rank(&self) -> u64 {
+        self.current.rank
     }
 
     /// Whether something that runs at `key` has its turn after the running event.
@@ -69,12 +52,11 @@ impl Engine {
     /// The key of an event at `at` that is scheduled now but handed in later, or never.
     #[inline]
     pub fn reserve(&mut self, at: Nanos) -> Key {
-        self.last_rank += 1;
-        Key { at, rank: self.last_rank }
+        Key { at, rank: self.queue.reserve() }
     }
 
     /// Runs record `index` at `at`, which is not in the past.
-    #[inline(always)]
+    #[inline]
     pub fn schedule(&mut self, index: u32, at: Nanos) {
         let key = self.reserve(at);
         self.schedule_reserved(index, key);
@@ -88,81 +70,19 @@ impl Engine {
     }
 
     /// Runs record `index` at a key reserved before, which is ahead.
-    #[inline(always)]
+    #[inline]
     pub fn schedule_reserved(&mut self, index: u32, key: Key) {
         debug_assert!(self.is_ahead(key), "{key:?} is not ahead of {:?}", self.current);
-        self.slab.get_mut(index).rank = key.rank;
-        if key.at - self.current.at < SPAN as u64 {
-            self.place(index, key.at);
-        } else {
-            self.far.push(Reverse((key, index)));
-        }
-    }
-
-    #[inline(always)]
-    fn place(&mut self, index: u32, at: Nanos) {
-        let slot = at as usize % SPAN;
-        self.slab.insert(&mut self.slots[slot], index);
-        self.words[slot / 64] |= 1 << (slot % 64);
-        self.summary |= 1 << (slot / 64);
+        self.queue.push_as(key.at, key.rank, index);
     }
 
     /// The next record that is due no later than `until`; time moves to it.
     #[inline]
     pub fn next(&mut self, until: Nanos) -> Option<u32> {
-        let mut slot = self.current.at as usize % SPAN;
-        if self.slots[slot].is_empty() {
-            let at = self.next_time()?;
-            if at > until {
-                return None;
-            }
-            self.current.at = at;
-            self.fetch();
-            slot = at as usize % SPAN;
-        }
-        let list = &mut self.slots[slot];
-        let index = self.slab.pop(list);
-        if list.is_empty() {
-            let word = &mut self.words[slot / 64];
-            *word &= !(1 << (slot % 64));
-            if *word == 0 {
-                self.summary &= !(1 << (slot / 64));
-            }
-        }
-        self.current.rank = self.slab.get(index).rank;
+        let (at, rank, index) = self.queue.pop_before((until, u64::MAX))?;
+        self.current = Key { at, rank };
         self.executed += 1;
         Some(index)
-    }
-
-    /// Time of the next pending event. Everything in the wheel is before everything in the heap.
-    #[inline]
-    fn next_time(&self) -> Option<Nanos> {
-        if self.summary == 0 {
-            return self.far.peek().map(|Reverse((key, _))| key.at);
-        }
-        let from = self.current.at as usize % SPAN;
-        let here = self.words[from / 64] & (!0 << (from % 64));
-        let slot = if here != 0 {
-            from / 64 * 64 + here.trailing_zeros() as usize
-        } else {
-            // The words after this one, then round to the low part of this one.
-            let turn = from as u32 / 64 + 1;
-            let word = (self.summary.rotate_right(turn).trailing_zeros() + turn) as usize % WORDS;
-            word * 64 + self.words[word].trailing_zeros() as usize
-        };
-        Some(self.current.at + (slot.wrapping_sub(from) % SPAN) as u64)
-    }
-
-    /// Moves from the heap to the wheel what has come near.
-    #[inline]
-    fn fetch(&mut self) {
-        while let Some(&Reverse((key, index))) = self.far.peek() {
-            if key.at - self.current.at >= SPAN as u64 {
-                break;
-            }
-            self.far.pop();
-            self.place(index, key.at);
-        }
     }
 }
 
@@ -189,7 +109,7 @@ mod tests {
         }
         expected.extend((1..=200).map(|rank| rank as u64));
         while let Some(index) = engine.next(Nanos::MAX) {
-            let rank = engine.slab.get(index).rank;
+            let rank = engine.rank();
             seen.push((engine.now(), rank));
             engine.slab.release(index);
             if seen.len() < 5000 {

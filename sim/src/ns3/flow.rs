@@ -199,15 +199,15 @@ impl FlowTimers {
         self.alpha_at = 0;
     }
 
-    /// The event of `timer` with rank `rank` runs. True when the timer is due.
-    pub fn is_due(&mut self, engine: &mut Engine, flow: u32, timer: Timer, rank: u64) -> bool {
+    /// An event of `timer` runs. True when the timer is due.
+    pub fn is_due(&mut self, engine: &mut Engine, flow: u32, timer: Timer) -> bool {
         let t = timer as usize;
         self.queued[t] = false;
         let due = self.due[t];
-        if due.rank > 0 && due.rank != rank {
+        if due.rank > 0 && due.rank != engine.rank() {
             self.enqueue(engine, flow, t);
         }
-        due.rank == rank
+        due.rank == engine.rank()
     }
 
     fn enqueue(&mut self, engine: &mut Engine, flow: u32, t: usize) {

@@ -177,10 +177,10 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// A timer of flow `f` ran.
-    pub(super) fn flow_timer(&mut self, f: u32, timer: Timer, rank: u64) {
+    pub(super) fn flow_timer(&mut self, f: u32, timer: Timer) {
         let now = self.engine.now();
         let flow = &mut self.flows[f as usize];
-        if !flow.timers.is_due(&mut self.engine, f, timer, rank) {
+        if !flow.timers.is_due(&mut self.engine, f, timer) {
             return;
         }
         let Controller::Dcqcn(sender) = &mut flow.controller else { return };
@@ -319,7 +319,8 @@ impl<R: Recorder> Sim<R> {
     }
 
     /// A wake-up of host `h` ran.
-    pub(super) fn wake_host(&mut self, h: u32, rank: u64) {
+    pub(super) fn wake_host(&mut self, h: u32) {
+        let rank = self.engine.rank();
         let wake = &mut self.hosts[h as usize].wake;
         if wake.is_some_and(|wake| wake.rank == rank) {
             *wake = None;

@@ -132,7 +132,7 @@ impl<R: Recorder> Sim<R> {
     pub fn run_some(&mut self, events: u64) -> bool {
         for _ in 0..events {
             let Some(index) = self.engine.next(self.stop) else { return false };
-            let &Cell { kind, target, rank, flow, psn, .. } = self.engine.slab.get(index);
+            let &Cell { kind, target, flow, psn, .. } = self.engine.slab.get(index);
             match kind {
                 Kind::Data | Kind::Ack | Kind::Nack | Kind::Pause | Kind::Resume => {
                     if self.ports[target as usize].on_host {
@@ -153,10 +153,10 @@ impl<R: Recorder> Sim<R> {
                         self.kick_switch(target);
                     }
                 }
-                Kind::Wake => self.wake_host(target, rank),
-                Kind::Alpha => self.flow_timer(target, Timer::Alpha, rank),
-                Kind::Decrease => self.flow_timer(target, Timer::Decrease, rank),
-                Kind::Increase => self.flow_timer(target, Timer::Increase, rank),
+                Kind::Wake => self.wake_host(target),
+                Kind::Alpha => self.flow_timer(target, Timer::Alpha),
+                Kind::Decrease => self.flow_timer(target, Timer::Decrease),
+                Kind::Increase => self.flow_timer(target, Timer::Increase),
                 Kind::Release => self.release_flows(),
                 Kind::Begin => self.begin_flows(flow, psn),
                 Kind::Start => self.start_flow(target),

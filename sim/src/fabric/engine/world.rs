@@ -10,7 +10,6 @@ use super::probe::Gauge;
 use super::section::Section;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
 use crate::fabric::congestion::Telemetry;
-use crate::fabric::event_queue::EventQueue;
 use crate::fabric::faults::Faults;
 use crate::fabric::graph::Collective;
 use crate::fabric::hosts::{self, Host};
@@ -26,7 +25,7 @@ use crate::fabric::routes::{self, Hop, Routes};
 use crate::fabric::sim_frame::{Address, SimFrame, Spares};
 use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode, check_times};
 use crate::fabric::switches::FabricSwitch;
-use crate::fabric::time::{PS, Ps};
+use crate::fabric::time::{PS, Ps, Queue};
 use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::topology::{End, Plan, hop_mac};
 use crate::fabric::units::Duration;
@@ -192,7 +191,7 @@ pub(super) struct Fabric<'a> {
     /// Time the host of each flow had been held back when it started and, once it was delivered, since then, ns. Of parts of
     /// collectives only.
     pub(super) paused: BTreeMap<u32, Nanos>,
-    pub(super) queue: EventQueue<Event>,
+    pub(super) queue: Queue<Event>,
     /// Buffer policies measure over windows of this length.
     pub(super) window: Option<Duration>,
     pub(super) slab: Vec<Flying>,
@@ -323,7 +322,7 @@ impl<'a> Fabric<'a> {
             orders,
             reported,
             paused: BTreeMap::new(),
-            queue: EventQueue::new(0, 0),
+            queue: Queue::new(0, 0),
             window: policy.window(),
             slab: Vec::new(),
             unused: Vec::new(),

@@ -12,13 +12,13 @@ use crate::fabric::operations::{Due, Operations};
 use crate::fabric::play::{Progress, lanes};
 use crate::fabric::routes::{self, Routes};
 use crate::fabric::spec::FabricSpec;
-use crate::fabric::time::{PS, Ps};
+use crate::fabric::time::{PS, Ps, Queue};
 use crate::fabric::timeline::{MAX_RATES, TimelineRecorder};
 use crate::fabric::topology::Plan;
 use crate::fabric::ways::{Stream, Ways};
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use weir_dataplane::types::{Nanos, wire_bytes};
 use weir_endpoint::flow::Pace;
@@ -48,25 +48,6 @@ impl From<Due> for Event {
             Due::Start { flow } => Self::Start { flow },
             Due::Computed { op } => Self::Computed { op },
         }
-    }
-}
-
-/// What is to come, by time, and what was asked for first of equal times. The queue of the packet level does not say when the
-/// next event is, which has to be compared with the next end of a flow.
-#[derive(Debug, Default)]
-struct Agenda {
-    waiting: BinaryHeap<Reverse<(Ps, u64, Event)>>,
-    order: u64,
-}
-
-impl Agenda {
-    fn push(&mut self, at: Ps, what: Event) {
-        self.waiting.push(Reverse((at, self.order, what)));
-        self.order += 1;
-    }
-
-    fn next(&self) -> Option<Ps> {
-        self.waiting.peek().map(|Reverse((at, ..))| *at)
     }
 }
 
@@ -180,7 +161,7 @@ pub(super) struct World<'a> {
     /// What is reported together, and the numbers of its workloads.
     pub reported: Vec<(usize, Collective)>,
     rates: MaxMin,
-    agenda: Agenda,
+    queue: Queue<Event>,
     /// Ends of flows that are being sent, with their numbers in `sending`.
     ends: BTreeSet<(Ps, u32)>,
     /// By number of the flow in `rates`.
@@ -255,7 +236,7 @@ impl<'a> World<'a> {
             dependent: dependent(&ops, flows.len()),
             operations: Operations::new(ops, flows.len()),
             reported: collectives,
-            agenda: Agenda::default(),
+            queue: Queue::new(0, 0),
             ends: BTreeSet::new(),
             sending: Vec::new(),
             under_way: BTreeMap::new(),
@@ -298,7 +279,7 @@ impl<'a> World<'a> {
 
     /// Plays up to `until`, ns.
     pub fn play(&mut self, until: Nanos, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
-        self.operations.begin_free(0, &mut |at, due| self.agenda.push(at, due.into()));
+        self.operations.begin_free(0, &mut |at, due| self.queue.push(at, due.into()));
         let until = until.saturating_mul(PS);
         let mut rounds = 0u64;
         while let Some(now) = self.next().filter(|now| *now <= until && !self.is_over()) {
@@ -321,7 +302,7 @@ impl<'a> World<'a> {
 
     fn next(&self) -> Option<Ps> {
         let end = self.ends.first().map(|(end, _)| *end).filter(|end| *end < NEVER);
-        end.into_iter().chain(self.agenda.next()).min()
+        end.into_iter().chain(self.queue.next_time()).min()
     }
 
     /// Everything that happens now, and the rates that come of it.
@@ -330,12 +311,10 @@ impl<'a> World<'a> {
             self.events += 1;
             self.end_sending(number);
         }
-        while self.agenda.next() == Some(self.now)
-            && let Some(Reverse((_, _, event))) = self.agenda.waiting.pop()
-        {
+        while let Some((.., event)) = self.queue.pop_before((self.now, u64::MAX)) {
             self.events += 1;
-            let (now, agenda) = (self.now, &mut self.agenda);
-            let mut at = |time, due: Due| agenda.push(time, due.into());
+            let (now, queue) = (self.now, &mut self.queue);
+            let mut at = |time, due: Due| queue.push(time, due.into());
             match event {
                 Event::Start { flow } => self.start(flow),
                 Event::Computed { op } => self.operations.computed(op, now, &mut at),
@@ -420,7 +399,7 @@ impl<'a> World<'a> {
             (line.carried, line.bytes) = (line.carried + flow.packets(), line.bytes + sending.wire);
         }
         let arrival = self.now.saturating_add(sending.rest);
-        self.agenda.push(arrival, Event::Delivered { flow: flow.id });
+        self.queue.push(arrival, Event::Delivered { flow: flow.id });
         self.under_way.insert(flow.id, sending);
         if self.operations.follows_sends() {
             let known = if flow.transport.is_reliable() {
@@ -429,7 +408,7 @@ impl<'a> World<'a> {
             } else {
                 self.now
             };
-            self.agenda.push(known, Event::Acknowledged { flow: flow.id });
+            self.queue.push(known, Event::Acknowledged { flow: flow.id });
         }
         match self.busy.get_mut(&pair).and_then(VecDeque::pop_front) {
             Some(next) => self.begin_sending(next),

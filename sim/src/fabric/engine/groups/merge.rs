@@ -1,8 +1,8 @@
 //! A window is over: what all groups have asked for gets the numbers it would have if one had played everything.
 
 use super::membership::{Membership, Message, Played};
+use crate::event_queue::UNSETTLED;
 use crate::fabric::engine::world::Fabric;
-use crate::fabric::event_queue::UNSETTLED;
 use crate::fabric::time::Ps;
 use crate::fabric::timeline::TimelineRecorder;
 

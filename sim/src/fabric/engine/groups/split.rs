@@ -6,11 +6,11 @@ use super::pauses::PauseCourse;
 use crate::fabric::engine::event_loop::{Event, Flying};
 use crate::fabric::engine::held::Held;
 use crate::fabric::engine::world::Fabric;
-use crate::fabric::event_queue::EventQueue;
 use crate::fabric::graph::Work;
 use crate::fabric::latency::LatencyRecorder;
 use crate::fabric::orders::Orders;
 use crate::fabric::sim_frame::Spares;
+use crate::fabric::time::Queue;
 use std::sync::Arc;
 
 impl<'a> Fabric<'a> {
@@ -20,8 +20,8 @@ impl<'a> Fabric<'a> {
         let groups = 0..partition.groups as u8;
         let member = |own| Membership::new(own, Arc::clone(&of));
         let mut groups: Vec<Self> = groups.map(|own| self.group(member(own))).collect();
-        let mut queue = EventQueue::new(self.now, self.queue.next_order());
-        for (time, order, what) in std::mem::replace(&mut self.queue, EventQueue::new(0, 0)).drain() {
+        let mut queue = Queue::new(self.now, self.queue.next_order());
+        for (time, order, what) in std::mem::replace(&mut self.queue, Queue::new(0, 0)).drain() {
             let Some(node) = self.node_of(what) else {
                 queue.push_as(time, order, what);
                 continue;
@@ -82,7 +82,7 @@ impl<'a> Fabric<'a> {
             orders: Orders::default(),
             reported: Vec::new(),
             paused,
-            queue: EventQueue::new(self.now, 0),
+            queue: Queue::new(self.now, 0),
             window: None,
             slab: Vec::new(),
             unused: Vec::new(),
@@ -152,13 +152,13 @@ impl<'a> Fabric<'a> {
         self.started.join(groups.iter_mut().map(|group| std::mem::take(&mut group.started)));
         self.pairs.join(groups.iter_mut().map(|group| std::mem::take(&mut group.pairs)));
         self.now = groups.iter().map(|group| group.now).fold(self.now, u64::max);
-        let mut queue = EventQueue::new(self.now, order);
+        let mut queue = Queue::new(self.now, order);
         self.queue.drain().for_each(|(time, order, what)| {
             queue.push_as(time, order, what);
         });
         self.paused.clear();
         for mut group in groups {
-            for (time, order, what) in std::mem::replace(&mut group.queue, EventQueue::new(0, 0)).drain() {
+            for (time, order, what) in std::mem::replace(&mut group.queue, Queue::new(0, 0)).drain() {
                 let what = self.adopt(&mut group, what);
                 queue.push_as(time, order, what);
             }

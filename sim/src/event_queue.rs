@@ -1,23 +1,20 @@
-//! What is to happen, by time: equal times in the order in which they were asked for.
+//! What is to happen, by time: equal times in the order in which they were asked for. The one event queue of all simulations.
 //!
 //! A wheel of slots of about a nanosecond holds the next four microseconds, which is nearly all there ever is
-//! in a fabric; a heap holds the rest, and hands it over as it comes near. A slot is put in order when its time has come: what is in
-//! it then goes through a heap, unless it is alone, as it nearly always is in a small fabric.
+//! in a fabric; a heap holds the rest, and hands it over as it comes near. A slot is put in order when its time has come, unless what
+//! is in it is alone, as it nearly always is in a small fabric; what is asked for while it is played goes through a heap.
 
-use super::time::Ps;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Slots of the wheel, a power of two.
 const SPAN: usize = 4096;
 const WORDS: usize = SPAN / 64;
-/// A slot is 2^this picoseconds.
-const SHIFT: u32 = 10;
 const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Node<T> {
-    time: Ps,
+    time: u64,
     order: u64,
     next: u32,
     what: T,
@@ -25,11 +22,11 @@ struct Node<T> {
 
 /// Numbers from this one on say in which order a group of nodes that plays a window by itself asked for events, until it is known
 /// how many others were asked for in between. All that were asked for before the window have smaller ones.
-pub(super) const UNSETTLED: u64 = 1 << 63;
+pub(crate) const UNSETTLED: u64 = 1 << 63;
 
-/// Pending events.
+/// Pending events. A slot is 2^`SHIFT` units of time: 1024 of the picoseconds of a fabric, or one of the nanoseconds of the published profile.
 #[derive(Debug)]
-pub(super) struct EventQueue<T> {
+pub(crate) struct EventQueue<T, const SHIFT: u32> {
     nodes: Vec<Node<T>>,
     /// A node that is not in use, whose `next` is another one.
     spare: u32,
@@ -37,26 +34,29 @@ pub(super) struct EventQueue<T> {
     newest: Box<[u32; SPAN]>,
     words: [u64; WORDS],
     summary: u64,
-    /// What was in the slot of `now`, in order: time, number and node. New ones are in the slot again.
-    due: BinaryHeap<Reverse<(Ps, u64, u32)>>,
-    far: BinaryHeap<Reverse<(Ps, u64, u32)>>,
+    /// What was in the slot of `now`, the last one first: time, number and node. New ones are in the slot again.
+    due: Vec<(u64, u64, u32)>,
+    /// What came into that slot since.
+    late: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    far: BinaryHeap<Reverse<(u64, u64, u32)>>,
     /// Number of the next event that is asked for.
     order: u64,
-    now: Ps,
+    now: u64,
     /// Places of those that were asked for in this window, in order; [`NIL`]: it is another group's.
     asked: Vec<u32>,
 }
 
-impl<T: Copy> EventQueue<T> {
+impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     /// Empty at `now`; the first event that is asked for has number `order`.
-    pub fn new(now: Ps, order: u64) -> Self {
+    pub fn new(now: u64, order: u64) -> Self {
         Self {
             nodes: Vec::new(),
             spare: NIL,
             newest: Box::new([NIL; SPAN]),
             words: [0; WORDS],
             summary: 0,
-            due: BinaryHeap::new(),
+            due: Vec::new(),
+            late: BinaryHeap::new(),
             far: BinaryHeap::new(),
             order,
             now,
@@ -64,20 +64,26 @@ impl<T: Copy> EventQueue<T> {
         }
     }
 
+    /// Number of an event that is asked for now, and pushed later ([`Self::push_as`]) or never.
+    #[inline]
+    pub fn reserve(&mut self) -> u64 {
+        self.order += 1;
+        self.order - 1
+    }
+
     /// `what` happens at `time`, which is not before what was last taken.
     #[inline]
-    pub fn push(&mut self, time: Ps, what: T) {
-        let order = self.order;
-        self.order += 1;
+    pub fn push(&mut self, time: u64, what: T) {
+        let order = self.reserve();
         let at = self.push_as(time, order, what);
         if order >= UNSETTLED {
             self.asked.push(at);
         }
     }
 
-    /// The same of what was asked for elsewhere, and has number `order`. Returns its place.
+    /// The same of what was asked for before, or elsewhere, and has number `order`. Returns its place.
     #[inline]
-    pub fn push_as(&mut self, time: Ps, order: u64, what: T) -> u32 {
+    pub fn push_as(&mut self, time: u64, order: u64, what: T) -> u32 {
         debug_assert!(time >= self.now);
         let node = Node { time, order, next: NIL, what };
         let at = match self.nodes.get_mut(self.spare as usize) {
@@ -129,21 +135,22 @@ impl<T: Copy> EventQueue<T> {
                 node.order = base + u64::from(*number);
             }
         }
-        if !self.asked.is_empty() && !self.due.is_empty() {
-            let mut due = std::mem::take(&mut self.due).into_vec();
-            due.iter_mut().for_each(|Reverse((_, order, at))| *order = self.nodes[*at as usize].order);
-            self.due = due.into();
+        if !self.asked.is_empty() {
+            self.due.iter_mut().for_each(|(_, order, at)| *order = self.nodes[*at as usize].order);
+            let mut late = std::mem::take(&mut self.late).into_vec();
+            late.iter_mut().for_each(|Reverse((_, order, at))| *order = self.nodes[*at as usize].order);
+            self.late = late.into();
         }
         self.asked.clear();
     }
 
     /// Takes out everything, in order.
-    pub fn drain(&mut self) -> impl Iterator<Item = (Ps, u64, T)> + '_ {
-        std::iter::from_fn(|| self.pop_before((Ps::MAX, u64::MAX)))
+    pub fn drain(&mut self) -> impl Iterator<Item = (u64, u64, T)> + '_ {
+        std::iter::from_fn(|| self.pop_before((u64::MAX, u64::MAX)))
     }
 
     #[inline]
-    fn slot_of(time: Ps) -> usize {
+    fn slot_of(time: u64) -> usize {
         (time >> SHIFT) as usize % SPAN
     }
 
@@ -169,16 +176,25 @@ impl<T: Copy> EventQueue<T> {
     }
 
     /// Time, number and node of each in the list that begins with `first`.
-    fn listed(&self, first: u32) -> impl Iterator<Item = (Ps, u64, u32)> {
+    fn listed(&self, first: u32) -> impl Iterator<Item = (u64, u64, u32)> {
         let some = |at: u32| (at != NIL).then_some(at);
         let all = std::iter::successors(some(first), move |at| some(self.nodes[*at as usize].next));
         all.map(|at| (self.nodes[at as usize].time, self.nodes[at as usize].order, at))
     }
 
+    /// When something comes next.
+    pub fn next_time(&self) -> Option<u64> {
+        let slot = Self::slot_of(self.now);
+        if self.newest[slot] == NIL && self.first_due().is_none() && self.summary == 0 {
+            return self.far.peek().map(|Reverse((time, ..))| *time);
+        }
+        self.next().map(|(time, _)| time)
+    }
+
     /// When something comes next, and its number.
-    pub fn next(&self) -> Option<(Ps, u64)> {
+    pub fn next(&self) -> Option<(u64, u64)> {
         let mut slot = Self::slot_of(self.now);
-        let due = self.due.peek().map(|Reverse(first)| *first);
+        let due = self.first_due();
         if due.is_none() && self.newest[slot] == NIL {
             if self.summary == 0 {
                 // Equal times may not be in order there.
@@ -192,16 +208,27 @@ impl<T: Copy> EventQueue<T> {
         self.listed(self.newest[slot]).chain(due).min().map(|(time, order, _)| (time, order))
     }
 
+    /// What comes first of what was in the slot of `now`.
+    #[inline]
+    fn first_due(&self) -> Option<(u64, u64, u32)> {
+        match (self.due.last(), self.late.peek()) {
+            (due, None) => due.copied(),
+            (None, Some(Reverse(late))) => Some(*late),
+            (Some(due), Some(Reverse(late))) => Some(*due.min(late)),
+        }
+    }
+
     /// Takes what comes next, if it comes before this time and number.
     #[inline]
-    pub fn pop_before(&mut self, limit: (Ps, u64)) -> Option<(Ps, u64, T)> {
+    pub fn pop_before(&mut self, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         let mut slot = Self::slot_of(self.now);
-        if self.newest[slot] == NIL && self.due.is_empty() {
+        let waits = !self.due.is_empty() || !self.late.is_empty();
+        if self.newest[slot] == NIL && !waits {
             slot = self.advance(slot, limit.0)?;
         }
         let newest = self.newest[slot];
         match self.nodes.get(newest as usize) {
-            Some(&Node { time, order, next: NIL, what }) if self.due.is_empty() => {
+            Some(&Node { time, order, next: NIL, what }) if !waits => {
                 if (time, order) >= limit {
                     return None;
                 }
@@ -215,18 +242,32 @@ impl<T: Copy> EventQueue<T> {
 
     /// The same if several are of one nanosecond.
     #[inline(never)]
-    fn pop_among(&mut self, slot: usize, limit: (Ps, u64)) -> Option<(Ps, u64, T)> {
+    fn pop_among(&mut self, slot: usize, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         if self.newest[slot] != NIL {
             let newest = self.clear(slot);
-            let mut due = std::mem::take(&mut self.due);
-            due.extend(self.listed(newest).map(Reverse));
-            self.due = due;
+            if self.due.is_empty() && self.late.is_empty() {
+                let mut due = std::mem::take(&mut self.due);
+                due.extend(self.listed(newest));
+                // Most are asked for in the order in which they happen.
+                if !due.is_sorted_by(|a, b| a > b) {
+                    due.sort_unstable_by(|a, b| b.cmp(a));
+                }
+                self.due = due;
+            } else {
+                let mut late = std::mem::take(&mut self.late);
+                late.extend(self.listed(newest).map(Reverse));
+                self.late = late;
+            }
         }
-        let Reverse((time, order, first)) = *self.due.peek()?;
+        let (time, order, first) = self.first_due()?;
         if (time, order) >= limit {
             return None;
         }
-        self.due.pop();
+        if self.due.last().is_some_and(|(.., at)| *at == first) {
+            self.due.pop();
+        } else {
+            self.late.pop();
+        }
         let what = self.nodes[first as usize].what;
         self.take(first, time);
         Some((time, order, what))
@@ -234,14 +275,14 @@ impl<T: Copy> EventQueue<T> {
 
     /// Node `at` happens now.
     #[inline]
-    fn take(&mut self, at: u32, time: Ps) {
+    fn take(&mut self, at: u32, time: u64) {
         self.nodes[at as usize].next = std::mem::replace(&mut self.spare, at);
         self.now = time;
     }
 
     /// Time goes on to the next slot in use, if that begins by `limit`. There is nothing in `slot`, that of `now`.
     #[inline]
-    fn advance(&mut self, slot: usize, limit: Ps) -> Option<usize> {
+    fn advance(&mut self, slot: usize, limit: u64) -> Option<usize> {
         let now = if self.summary == 0 {
             self.far.peek()?.0.0
         } else {
@@ -286,24 +327,30 @@ mod tests {
     use super::*;
     use weir_dataplane::rng::Rng;
 
-    fn pop(queue: &mut EventQueue<u32>) -> Option<(Ps, u32)> {
+    fn pop<const SHIFT: u32>(queue: &mut EventQueue<u32, SHIFT>) -> Option<(u64, u32)> {
         let next = queue.next();
-        let popped = queue.pop_before((Ps::MAX, u64::MAX));
+        assert_eq!(queue.next_time(), next.map(|(time, _)| time));
+        let popped = queue.pop_before((u64::MAX, u64::MAX));
         assert_eq!(next, popped.map(|(time, order, _)| (time, order)));
         popped.map(|(time, _, what)| (time, what))
     }
 
     #[test]
     fn order_is_that_of_a_sorted_list() {
+        plays_in_order::<10>();
+        plays_in_order::<0>();
+    }
+
+    fn plays_in_order<const SHIFT: u32>() {
         let mut rng = Rng::new(5);
-        let mut queue = EventQueue::new(0, 0);
-        let mut waiting: Vec<(Ps, u32)> = Vec::new();
+        let mut queue = EventQueue::<_, SHIFT>::new(0, 0);
+        let mut waiting: Vec<(u64, u32)> = Vec::new();
         let (mut now, mut number) = (0, 0);
         for _ in 0..20_000 {
             if waiting.is_empty() || rng.next_u32() % 5 < 2 {
                 let spans = [1, 900, 50_000, 4_000_000, 4_194_304, 90_000_000];
                 let span = spans[rng.next_u32() as usize % spans.len()];
-                let time = now + rng.next_u64() % span;
+                let time = now + ((rng.next_u64() % span) >> (10 - SHIFT));
                 for _ in 0..1 + rng.next_u32() % 3 {
                     queue.push(time, number);
                     waiting.push((time, number));
