@@ -189,6 +189,13 @@ words! {
         /// Scheme 3: firmware stops and starts the queue pair.
         Firmware = "firmware",
     }
+    /// What firmware of an adapter computes the rate with.
+    FirmwareAlgorithm {
+        /// DCQCN, as hardware does.
+        Dcqcn = "dcqcn",
+        /// Half the rate at a CNP, then more step by step.
+        Backoff = "backoff",
+    }
     /// What the hosts of a lab speak.
     HostProtocol {
         /// RoCEv2.

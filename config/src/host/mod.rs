@@ -10,7 +10,7 @@ pub mod schema;
 mod tests;
 
 use super::diag::Diagnostic;
-use super::types::{CongestionControl, DcqcnScheme, HostOperation, PortConfig};
+use super::types::{CongestionControl, DcqcnScheme, FirmwareAlgorithm, HostOperation, PortConfig};
 use std::net::IpAddr;
 use weir_dataplane::types::{Mac, Nanos};
 use weir_inc::kernels::Fold;
@@ -95,6 +95,8 @@ pub struct HostDcqcn {
     pub parameters: CongestionControl,
     /// Who decides.
     pub scheme: DcqcnScheme,
+    /// What firmware computes the rate with.
+    pub firmware_algorithm: FirmwareAlgorithm,
     /// Firmware looks this often, ns.
     pub firmware_period: Nanos,
     /// bit/s.
@@ -141,6 +143,7 @@ impl HostDcqcn {
         Self {
             parameters,
             scheme: DcqcnScheme::Hardware,
+            firmware_algorithm: FirmwareAlgorithm::Dcqcn,
             firmware_period: 10_000,
             initial_rate: None,
             gain: None,

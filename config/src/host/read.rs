@@ -13,8 +13,8 @@ use crate::port::{
 use crate::read::{Ctx, Layer, Section, Val};
 use crate::schema::Table;
 use crate::types::{
-    AdminStatus, CongestionControl, DcqcnScheme, DeviceKind, HostOperation, HostProtocol, LldpMode, Maps,
-    PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
+    AdminStatus, CongestionControl, DcqcnScheme, DeviceKind, FirmwareAlgorithm, HostOperation, HostProtocol,
+    LldpMode, Maps, PfcMode, PfcRx, PortConfig, PortPfc, PortRate, Trust, UnknownUnicast,
 };
 use crate::units::{BOOL, Bad, COUNT, Kind, RATE, SIZE, TEXT, TIME, show_size, show_time, wrong_type};
 use std::collections::{BTreeMap, HashMap};
@@ -298,9 +298,17 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
     let why = "scheme 1: hardware alone";
     let scheme = s.or(ctx, "scheme", &DcqcnScheme::KIND, DcqcnScheme::Hardware, why).v;
     check_scheme(ctx, &s, parameters, scheme);
+    let why = "as hardware does";
+    let algorithm = FirmwareAlgorithm::Dcqcn;
+    let firmware_algorithm = s.or(ctx, "firmware_algorithm", &FirmwareAlgorithm::KIND, algorithm, why).v;
+    if firmware_algorithm == FirmwareAlgorithm::Backoff {
+        let why = "firmware_algorithm = \"backoff\" has no such constant";
+        OF_DCQCN.iter().for_each(|key| refuse_idle(ctx, &s, key, why));
+    }
     HostDcqcn {
         parameters,
         scheme,
+        firmware_algorithm,
         firmware_period: time(ctx, &s, "firmware_period", US..=SECOND).unwrap_or(or.firmware_period),
         initial_rate: rate(ctx, &s, "initial_rate"),
         gain: small(ctx, &s, "gain", 0..=1024),
@@ -324,6 +332,19 @@ fn read_dcqcn(ctx: &mut Ctx<'_>, root: &Section<'_>) -> HostDcqcn {
     }
 }
 
+/// Constants of DCQCN alone.
+const OF_DCQCN: [&str; 9] = [
+    "gain",
+    "initial_alpha",
+    "rate_shift",
+    "alpha_period",
+    "byte_threshold",
+    "stages",
+    "hyper",
+    "min_left_percent",
+    "first_cnp_rate",
+];
+
 /// Keys that say nothing under a scheme.
 fn check_scheme(ctx: &mut Ctx<'_>, s: &Section<'_>, parameters: CongestionControl, scheme: DcqcnScheme) {
     let idle: &[&'static str] = match (parameters, scheme) {
@@ -333,7 +354,7 @@ fn check_scheme(ctx: &mut Ctx<'_>, s: &Section<'_>, parameters: CongestionContro
                 .filter(|key| !matches!(*key, "parameters" | "cnp_interval"))
                 .for_each(|key| refuse_idle(ctx, s, key, "nobody decides: parameters = \"off\""));
         }
-        (_, DcqcnScheme::Hardware) => &["firmware_period"],
+        (_, DcqcnScheme::Hardware) => &["firmware_algorithm", "firmware_period"],
         (_, DcqcnScheme::FirmwareRate) => &[],
         (_, DcqcnScheme::Firmware) => &["outstanding", "outstanding_after_cnp", "restore_after"],
     };
@@ -346,7 +367,7 @@ fn check_scheme(ctx: &mut Ctx<'_>, s: &Section<'_>, parameters: CongestionContro
 
 fn refuse_idle(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &'static str, why: &str) {
     if let Some(raw) = s.raw(ctx, key) {
-        ctx.error(raw.span, "dcqcn.scheme", format!("`{key}`: {why}"), "remove it, or change the scheme");
+        ctx.error(raw.span, "dcqcn.scheme", format!("`{key}`: {why}"), "remove it, or change that key");
     }
 }
 

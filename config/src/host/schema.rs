@@ -86,6 +86,11 @@ pub(super) static DCQCN: Table = table(
             "scheme 1: hardware computes the rate; 2: firmware writes it; 3: firmware stops and starts the connection",
         ),
         key(
+            "firmware_algorithm",
+            "\"dcqcn\" or \"backoff\", default \"dcqcn\"",
+            "what firmware computes the rate with, in schemes 2 and 3; backoff: half the rate at a CNP, once per cut_period, then additive more after each increase_period, from min_rate",
+        ),
+        key(
             "firmware_period",
             "time 1us to 1s, default 10us",
             "how often firmware looks, in schemes 2 and 3; all CNPs between two looks are one",

@@ -69,6 +69,9 @@ fn schemes_take_what_means_something_to_them() {
     };
     at("firmware_period = \"1ms\"", "dcqcn.scheme", "firmware has no part");
     at("scheme = \"firmware\"\noutstanding = 4", "dcqcn.scheme", "nothing but the mask");
+    at("firmware_algorithm = \"backoff\"", "dcqcn.scheme", "firmware has no part");
+    let backs_off = "scheme = \"firmware\"\nfirmware_algorithm = \"backoff\"\nhyper = \"1G\"";
+    at(backs_off, "dcqcn.scheme", "has no such constant");
     at("parameters = \"off\"\nscheme = \"firmware\"", "dcqcn.scheme", "nobody decides");
     at("scheme = 2", "value", "\"firmware_rate\"");
     at("initial_rate = \"2G\"", "dcqcn.rates", "initial_rate = 2G");

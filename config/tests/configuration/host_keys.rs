@@ -71,6 +71,7 @@ fn every_key_of_a_host_has_an_effect() {
         port("lcore", "", "1"),
         case(ROCE, "[dcqcn]", "parameters", "\"paper\"", "\"connectx\""),
         case(ROCE, "[dcqcn]", "scheme", "\"hardware\"", "\"firmware\""),
+        dcqcn("firmware_algorithm", "\"backoff\""),
         dcqcn("firmware_period", "\"20us\""),
         dcqcn("initial_rate", "\"50M\""),
         dcqcn("gain", "8"),

@@ -4,13 +4,14 @@
 //! notified. [`hpcc`], [`pint`], [`timely`] and [`dctcp`] are the senders of the published HPCC simulator
 //! (alibaba-edu/High-Precision-Congestion-Control, 9f4be2a), bit for bit: every operation is an IEEE double rounded
 //! once, in the order written. [`swift`] and [`nscc`] are the published algorithms, [`fixed_window`] none at all. DCQCN
-//! ([`crate::dcqcn`]) implements the trait, too.
+//! ([`crate::dcqcn`]) implements the trait, too, and so does [`backoff`], the rule of RC Link, which firmware of an adapter can run instead.
 //!
 //! What these senders read of a path is in [`telemetry`]: the INT record of a hop, and the eight bits of PINT.
 use std::fmt::Debug;
 
 use weir_dataplane::types::Nanos;
 
+pub mod backoff;
 pub mod dctcp;
 pub mod fixed_window;
 pub mod hpcc;

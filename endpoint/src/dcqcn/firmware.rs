@@ -1,15 +1,18 @@
 //! An adapter as a whole: the hardware of a scheme, and the firmware that schemes 2 and 3 need (CC-018..020).
 //!
-//! What firmware computes is not published; here it is the same algorithm as hardware's, run in software: it
-//! looks every so often, takes all CNPs since its last look for one, and then does the only thing its scheme
-//! lets it do. In scheme 2 it writes the rate, which hardware keeps. In scheme 3 it can only stop and start the
-//! queue pair: one that has sent more than its rate allows is stopped until it has paid, and in between goes at
-//! full speed.
+//! What firmware computes is not published: it is any [`RateAlgorithm`]. Unless told it is that of hardware, run in
+//! software; the other one is [`Backoff`]. Firmware looks every so often, takes all CNPs since its last look for one, and
+//! then does the only thing its scheme lets it do. In scheme 2 it writes the rate, which hardware keeps. In scheme 3 it
+//! can only stop and start the queue pair: one that has sent more than its rate allows is stopped until it has paid, and
+//! in between goes at full speed.
 
-use super::registers::{Globals, MASK_BIT, Register, RegisterView, TIMER_START_BIT, units_to_rate};
+use super::registers::{
+    Globals, MASK_BIT, Register, RegisterView, TIMER_START_BIT, rate_to_units, units_to_rate,
+};
 use super::scheme::{Allowance, Outstanding, ReactionPoint, Scheme};
 use super::standard::{ParamError, Params, RateControl};
-use super::trace::Trace;
+use super::trace::{Cause, State, Trace};
+use crate::congestion::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::congestion::{CongestionControl, Permit, UNLIMITED_WINDOW};
 use thiserror::Error;
 use weir_dataplane::types::{Nanos, wire_bytes};
@@ -23,14 +26,109 @@ pub struct Dcqcn {
     pub params: Params,
     /// Work requests in flight; scheme 3 has no such limit.
     pub outstanding: Outstanding,
+    /// What firmware computes the rate with; scheme 1 has none.
+    pub firmware_algorithm: FirmwareAlgorithm,
     /// Firmware looks this often, ns; scheme 1 has none.
     pub firmware_period: Nanos,
+}
+
+/// What firmware computes the rate with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirmwareAlgorithm {
+    /// DCQCN, as hardware does.
+    #[default]
+    Dcqcn,
+    /// Half the rate at a CNP, at most once per `cut_period`; then `additive` more after each `increase_period`, between
+    /// `min_rate` and `max_rate`. No other parameter of DCQCN says anything to it.
+    Backoff,
+}
+
+impl FirmwareAlgorithm {
+    /// One that begins at the initial rate.
+    fn start(self, params: Params, now: Nanos) -> Result<Box<dyn RateAlgorithm>, DcqcnError> {
+        let dcqcn = RateControl::new(params, now)?;
+        Ok(match self {
+            Self::Dcqcn => Box::new(dcqcn),
+            Self::Backoff => {
+                let mut backoff = Backoff::new(backoff_params(&params), params.max_rate)?;
+                backoff.set_rate(params.initial_rate, now);
+                Box::new(backoff)
+            }
+        })
+    }
+}
+
+/// An algorithm that firmware can run: of [`CongestionControl`] one that keeps a rate, whatever the window, and is moved by
+/// CNPs, bytes and timers. Firmware hears of no acknowledgements.
+pub trait RateAlgorithm: CongestionControl {
+    /// Other parameters from now on. The rate goes on from where it is, within its new bounds.
+    ///
+    /// # Errors
+    /// Parameters that do not fit; nothing is changed.
+    fn configure(&mut self, params: Params, now: Nanos) -> Result<(), DcqcnError>;
+
+    /// Takes over the rate that another one has come to, bits/s.
+    fn go_on_from(&mut self, rate: u64, now: Nanos);
+
+    /// Its state as registers have it, and the record of what moved its rate; `None`: registers know nothing of it.
+    fn dcqcn(&self) -> Option<&RateControl> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn dcqcn_mut(&mut self) -> Option<&mut RateControl> {
+        None
+    }
+}
+
+impl RateAlgorithm for RateControl {
+    fn configure(&mut self, params: Params, now: Nanos) -> Result<(), DcqcnError> {
+        Ok(self.set_params(params, now)?)
+    }
+
+    fn go_on_from(&mut self, rate: u64, now: Nanos) {
+        Self::go_on_from(self, rate, now);
+    }
+
+    fn dcqcn(&self) -> Option<&RateControl> {
+        Some(self)
+    }
+
+    fn dcqcn_mut(&mut self) -> Option<&mut RateControl> {
+        Some(self)
+    }
+}
+
+impl RateAlgorithm for Backoff {
+    fn configure(&mut self, params: Params, now: Nanos) -> Result<(), DcqcnError> {
+        Ok(Self::configure(self, backoff_params(&params), params.max_rate, now)?)
+    }
+
+    fn go_on_from(&mut self, rate: u64, now: Nanos) {
+        self.set_rate(rate, now);
+    }
+}
+
+/// What a [`Backoff`] takes of the parameters, in bits/s.
+fn backoff_params(params: &Params) -> BackoffParams {
+    BackoffParams {
+        least: params.min_rate,
+        cut_period: params.cut_period,
+        raise_period: params.increase_period,
+        raise: params.additive,
+    }
 }
 
 impl Dcqcn {
     /// The algorithm alone: scheme 1 without a limit to the work requests in flight.
     pub fn plain(params: Params) -> Self {
-        Self { scheme: Scheme::Hardware, params, outstanding: Outstanding::NONE, firmware_period: 1 }
+        Self {
+            scheme: Scheme::Hardware,
+            params,
+            outstanding: Outstanding::NONE,
+            firmware_algorithm: FirmwareAlgorithm::Dcqcn,
+            firmware_period: 1,
+        }
     }
 
     fn check(&self) -> Result<(), DcqcnError> {
@@ -51,6 +149,9 @@ pub enum DcqcnError {
     /// The parameters.
     #[error(transparent)]
     Param(#[from] ParamError),
+    /// Those of the back-off.
+    #[error(transparent)]
+    Backoff(#[from] BackoffError),
     /// Nothing could ever be sent, or more after a CNP than before.
     #[error("{normal} work requests in flight, {reduced} after a CNP: at least 1, and not more after a CNP")]
     Outstanding {
@@ -64,9 +165,11 @@ pub enum DcqcnError {
     Period,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Firmware {
-    control: RateControl,
+    control: Box<dyn RateAlgorithm>,
+    /// Its rate at its highest, bits/s.
+    max_rate: u64,
     period: Nanos,
     /// Its next look, a multiple of its period; `None`: nothing to look at.
     due: Option<Nanos>,
@@ -78,36 +181,68 @@ struct Firmware {
     sent: u64,
     /// Bytes the queue pair may send before it is stopped; negative: what it owes.
     budget: i64,
+    /// What moved the rate, where the algorithm keeps no record of its own.
+    trace: Option<Box<Trace>>,
 }
 
 impl Firmware {
     /// That of a scheme, if it has one.
-    fn of(dcqcn: &Dcqcn, now: Nanos) -> Result<Option<Box<Self>>, ParamError> {
+    fn of(dcqcn: &Dcqcn, now: Nanos) -> Result<Option<Box<Self>>, DcqcnError> {
         if dcqcn.scheme == Scheme::Hardware {
             return Ok(None);
         }
-        let control = RateControl::new(dcqcn.params, now)?;
+        let control = dcqcn.firmware_algorithm.start(dcqcn.params, now)?;
+        let max_rate = dcqcn.params.max_rate;
         Ok(Some(Box::new(Self {
             period: dcqcn.firmware_period,
-            due: (control.rate() < dcqcn.params.max_rate).then_some(now),
+            due: (control.permit().rate_bps < max_rate).then_some(now),
             control,
+            max_rate,
             looked: now,
             cnp: false,
             sent: 0,
             budget: 0,
+            trace: None,
         })))
+    }
+
+    /// The rate it wants, bits/s.
+    fn rate(&self) -> u64 {
+        self.control.permit().rate_bps
+    }
+
+    /// Full speed: there is nothing to look at.
+    fn is_full(&self) -> bool {
+        self.rate() >= self.max_rate
+    }
+
+    /// The state a record begins with: of what another algorithm has besides its rate nothing is known.
+    fn state(&self) -> State {
+        let rate = self.rate();
+        State { current: rate, target: rate, alpha: 0, byte_count: 0, time_count: 0 }
+    }
+
+    /// Records where the algorithm has brought the rate from `before`.
+    fn record(&mut self, before: u64, now: Nanos) {
+        let rate = self.rate();
+        let cause = if rate < before { Cause::Decrease } else { Cause::TimerAdditive };
+        if let Some(trace) = self.trace.as_mut().filter(|_| rate != before) {
+            trace.record(cause, rate, now);
+        }
     }
 
     /// The rate it wants at `now`, and whether the queue pair is to be stopped.
     fn look(&mut self, now: Nanos) -> (u64, bool) {
-        self.control.handle_timeout(now);
+        let last = self.rate();
+        self.control.run_timers(now);
         self.control.on_sent(self.sent, now);
-        let before = self.control.rate();
+        let before = self.rate();
+        self.record(last, now);
         if std::mem::take(&mut self.cnp) {
             self.control.on_cnp(now);
+            self.record(before, now);
         }
-        let rate = self.control.rate();
-        let full = rate >= self.control.params().max_rate;
+        let (rate, full) = (self.rate(), self.is_full());
         let elapsed = now.saturating_sub(self.looked).max(self.period);
         let earned = i64::try_from(u128::from(before) * u128::from(elapsed) / 8_000_000_000);
         let earned = earned.unwrap_or(i64::MAX);
@@ -128,7 +263,7 @@ impl Firmware {
 }
 
 /// The reaction point of one queue pair with all that moves it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Adapter {
     settings: Dcqcn,
     point: ReactionPoint,
@@ -159,25 +294,25 @@ impl Adapter {
     /// What does not fit; nothing is changed.
     pub fn configure(&mut self, dcqcn: &Dcqcn, now: Nanos) -> Result<(), DcqcnError> {
         dcqcn.check()?;
-        let Dcqcn { scheme, params, outstanding, firmware_period } = *dcqcn;
+        let Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period } = *dcqcn;
         params.check()?;
-        let mut firmware = match scheme == self.settings.scheme {
+        let held = (self.settings.scheme, self.settings.firmware_algorithm);
+        let mut firmware = match (scheme, firmware_algorithm) == held {
             true => self.firmware.take(),
             false => Firmware::of(dcqcn, now)?,
         };
-        if scheme != self.settings.scheme {
+        if (scheme, firmware_algorithm) != held {
             let rate = self.rate();
-            for control in [Some(self.point.control_mut()), firmware.as_mut().map(|f| &mut f.control)] {
-                control.into_iter().for_each(|control| control.go_on_from(rate, now));
-            }
+            self.point.control_mut().go_on_from(rate, now);
+            firmware.iter_mut().for_each(|firmware| firmware.control.go_on_from(rate, now));
             self.point.mask(false);
         }
         self.point.configure(&Globals { scheme, params, outstanding }, now)?;
         if let Some(firmware) = &mut firmware {
-            firmware.control.set_params(params, now)?;
-            firmware.period = firmware_period;
-            firmware.due = (firmware.control.rate() < params.max_rate).then_some(firmware.after(now));
-            self.point.write_rate(firmware.control.rate());
+            firmware.control.configure(params, now)?;
+            (firmware.period, firmware.max_rate) = (firmware_period, params.max_rate);
+            firmware.due = (!firmware.is_full()).then_some(firmware.after(now));
+            self.point.write_rate(firmware.rate());
         }
         (self.settings, self.firmware) = (*dcqcn, firmware);
         Ok(())
@@ -190,29 +325,42 @@ impl Adapter {
 
     /// The rate the algorithm wants, wherever it runs, bits/s.
     pub fn rate(&self) -> u64 {
-        self.control().rate()
+        self.firmware.as_ref().map_or(self.point.control().rate(), |firmware| firmware.rate())
     }
 
-    /// Reads a register at `now`.
+    /// Reads a register at `now`. Where firmware runs another algorithm than DCQCN, `RATE_MEM` has its rate, and the others
+    /// of DCQCN's state are those of hardware, which nothing moves.
     pub fn read(&self, register: Register, now: Nanos) -> u32 {
-        let control = self.control().registers(now);
         match register {
             Register::CcRate | Register::CcByteCount => self.point.registers(now).read(register),
-            of_algorithm => control.read(of_algorithm),
+            Register::Rate if self.other().is_some() => {
+                let units = u32::from(rate_to_units(self.rate()));
+                units << 16 | units
+            }
+            of_algorithm => self.control().registers(now).read(of_algorithm),
         }
     }
 
-    /// Writes a register at `now` (CC-015, CC-016).
+    /// Writes a register at `now` (CC-015, CC-016); of another algorithm than DCQCN `RATE_MEM` (bits 15:0) sets the rate.
     pub fn write(&mut self, register: Register, value: u32, now: Nanos) {
         match register {
             Register::CcRate => self.point.write_rate(units_to_rate(value as u16)),
             Register::CcByteCount => self.point.write_window(u64::from(value), now),
+            Register::Rate if self.other().is_some() => {
+                let rate = units_to_rate(value as u16);
+                self.firmware.iter_mut().for_each(|firmware| firmware.control.go_on_from(rate, now));
+            }
             of_algorithm => self.control_mut().write(of_algorithm, value, now),
         }
         if let Some(firmware) = &mut self.firmware {
-            let full = firmware.control.rate() >= firmware.control.params().max_rate;
+            let full = firmware.is_full();
             firmware.due = if full { None } else { firmware.due.or(Some(firmware.after(now))) };
         }
+    }
+
+    /// Firmware that runs another algorithm than DCQCN.
+    fn other(&self) -> Option<&Firmware> {
+        self.firmware.as_deref().filter(|firmware| firmware.control.dcqcn().is_none())
     }
 
     /// `sq_arb_mask` and the rest of [`ARBITRATION`](super::registers::ARBITRATION).
@@ -274,30 +422,37 @@ impl Adapter {
         self.point.registers(now)
     }
 
+    /// DCQCN, wherever it runs.
     fn control(&self) -> &RateControl {
-        self.firmware.as_ref().map_or(self.point.control(), |firmware| &firmware.control)
+        let of_firmware = self.firmware.as_ref().and_then(|firmware| firmware.control.dcqcn());
+        of_firmware.unwrap_or(self.point.control())
     }
 
     fn control_mut(&mut self) -> &mut RateControl {
-        match &mut self.firmware {
-            Some(firmware) => &mut firmware.control,
-            None => self.point.control_mut(),
-        }
+        let of_firmware = self.firmware.as_mut().and_then(|firmware| firmware.control.dcqcn_mut());
+        of_firmware.unwrap_or(self.point.control_mut())
     }
 
-    /// Starts to record what moves the rate, from an empty trace (CC-021).
+    /// Starts to record what moves the rate, from an empty trace (CC-021). Of another algorithm than DCQCN a look that
+    /// raised the rate is recorded as an additive increase by the timer.
     pub fn start_trace(&mut self) {
-        self.control_mut().start_trace();
+        match self.firmware.as_mut().filter(|firmware| firmware.control.dcqcn().is_none()) {
+            Some(firmware) => firmware.trace = Some(Box::new(Trace::new(firmware.state()))),
+            None => self.control_mut().start_trace(),
+        }
     }
 
     /// Stops that; what was recorded can still be read.
     pub fn stop_trace(&mut self) {
-        self.control_mut().stop_trace();
+        match self.firmware.as_mut().filter(|firmware| firmware.control.dcqcn().is_none()) {
+            Some(firmware) => firmware.trace.iter_mut().for_each(|trace| trace.stop()),
+            None => drop(self.control_mut().stop_trace()),
+        }
     }
 
     /// What was recorded.
     pub fn trace(&self) -> Option<&Trace> {
-        self.control().trace()
+        self.other().map_or_else(|| self.control().trace(), |firmware| firmware.trace.as_deref())
     }
 }
 
@@ -345,7 +500,16 @@ mod tests {
 
     fn adapter(scheme: Scheme) -> Adapter {
         let (params, outstanding) = (Params::paper(LINE), Outstanding::adapter(30_000));
-        Adapter::new(&Dcqcn { scheme, params, outstanding, firmware_period: PERIOD }, 0).unwrap()
+        let firmware_algorithm = FirmwareAlgorithm::Dcqcn;
+        let dcqcn = Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period: PERIOD };
+        Adapter::new(&dcqcn, 0).unwrap()
+    }
+
+    /// One whose firmware backs off, 1 Gbit/s more every 30 us.
+    fn backs_off(scheme: Scheme) -> Adapter {
+        let params = Params { additive: 1_000_000_000, increase_period: 30_000, ..Params::paper(LINE) };
+        let held = *adapter(scheme).settings();
+        Adapter::new(&Dcqcn { params, firmware_algorithm: FirmwareAlgorithm::Backoff, ..held }, 0).unwrap()
     }
 
     /// Sends as much as it may until `until`; bytes per period.
@@ -413,6 +577,77 @@ mod tests {
         assert!(sent[0].iter().all(|bytes| (full / 3..=full).contains(bytes)), "{:?}", sent[0]);
         assert!(sent[1].iter().all(|bytes| *bytes == 0 || *bytes >= full - 2000), "{:?}", sent[1]);
         assert!(sent[1].contains(&0));
+    }
+
+    #[test]
+    fn cc019_another_algorithm_writes_the_rate() {
+        let mut adapter = backs_off(Scheme::FirmwareRate);
+        adapter.start_trace();
+        adapter.on_cnp(12_345);
+        assert_eq!(adapter.allowance(), Allowance { rate: LINE, outstanding: 8 }, "nobody has looked");
+        adapter.handle_timeout(20_000);
+        assert_eq!(adapter.allowance(), Allowance { rate: LINE / 2, outstanding: 8 });
+        // Looks at 30 and 40 us find nothing to raise; the timer ends at 50 us.
+        (3..=5).for_each(|look| adapter.handle_timeout(look * PERIOD));
+        assert_eq!(adapter.allowance().rate, LINE / 2 + 1_000_000_000);
+        // As often as it takes, then nobody looks.
+        (6..=200).for_each(|look| adapter.handle_timeout(look * PERIOD));
+        assert_eq!((adapter.rate(), adapter.next_timeout()), (LINE, None));
+        let trace = adapter.trace().unwrap();
+        assert_eq!(trace.initial().current, LINE);
+        let first: Vec<_> = trace.entries()[..2].iter().map(|e| (e.cause, e.rate, e.at)).collect();
+        let raised = LINE / 2 + 1_000_000_000;
+        assert_eq!(first, [(Cause::Decrease, LINE / 2, 20_000), (Cause::TimerAdditive, raised, 50_000)]);
+        assert_eq!((trace.counts().decrease, trace.counts().timer), (1, 40), "all 40 steps of a Gbit/s");
+        adapter.stop_trace();
+        assert!(!adapter.trace().unwrap().is_running());
+    }
+
+    #[test]
+    fn cc020_another_algorithm_stops_and_starts_the_queue_pair() {
+        let (mut even, mut bursts) = (backs_off(Scheme::FirmwareRate), backs_off(Scheme::Firmware));
+        let [a, b] = [&mut even, &mut bursts].map(|adapter| {
+            adapter.on_cnp(0);
+            play(adapter, 0, 50 * PERIOD).iter().sum::<u64>()
+        });
+        assert!(a.abs_diff(b) <= 2 * LINE * PERIOD / 8_000_000_000, "{a} {b}");
+        assert_eq!((even.rate(), bursts.rate()), (56_000_000_000, 56_000_000_000), "16 raises since the cut");
+        assert_eq!(bursts.allowance().rate, LINE);
+    }
+
+    #[test]
+    fn cc015_registers_of_another_algorithm() {
+        let mut adapter = backs_off(Scheme::FirmwareRate);
+        adapter.on_cnp(0);
+        adapter.handle_timeout(PERIOD);
+        let of = |adapter: &Adapter, register| adapter.read(register, PERIOD);
+        assert_eq!(of(&adapter, Register::Rate), 5_120 << 16 | 5_120);
+        assert_eq!((of(&adapter, Register::CcRate), of(&adapter, Register::Alpha)), (5_120, 1023));
+        adapter.write(Register::Rate, 2_560, PERIOD);
+        adapter.handle_timeout(2 * PERIOD);
+        assert_eq!((adapter.rate(), adapter.allowance().rate), (20_000_000_000, 20_000_000_000));
+        adapter.write(Register::Rate, 10_240, PERIOD);
+        assert_eq!(adapter.next_timeout(), Some(30_000), "full: only the limit of requests ends");
+    }
+
+    #[test]
+    fn cc024_the_algorithm_of_firmware_changes_at_run_time() {
+        let mut adapter = adapter(Scheme::FirmwareRate);
+        adapter.on_cnp(0);
+        adapter.handle_timeout(PERIOD);
+        let (cut, held) = (adapter.rate(), *adapter.settings());
+        assert!(cut < LINE);
+        let backoff = Dcqcn { firmware_algorithm: FirmwareAlgorithm::Backoff, ..held };
+        adapter.configure(&backoff, PERIOD).unwrap();
+        assert_eq!((adapter.rate(), adapter.allowance().rate), (cut, cut), "the rate goes on");
+        adapter.on_cnp(PERIOD + 1);
+        adapter.handle_timeout(2 * PERIOD);
+        assert_eq!(adapter.rate(), cut / 2);
+        let slow = Params { max_rate: LINE / 8, initial_rate: LINE / 8, ..Params::paper(LINE / 8) };
+        adapter.configure(&Dcqcn { params: slow, ..backoff }, 2 * PERIOD).unwrap();
+        assert_eq!((adapter.rate(), adapter.next_timeout()), (LINE / 8, Some(40_001)));
+        adapter.configure(&held, 3 * PERIOD).unwrap();
+        assert_eq!(adapter.rate(), LINE / 8);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::registers::{BYTE_UNIT, MICROSECOND, Register, RegisterView, units_to_rate};
 use super::trace::{Cause, State, Trace};
+use crate::congestion::{CongestionControl, Permit, UNLIMITED_WINDOW};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
@@ -529,6 +530,29 @@ impl RateControl {
         self.target = self.target.saturating_add(step).min(self.params.max_rate);
         self.current += (self.target - self.current).div_ceil(2);
         stage
+    }
+}
+
+impl CongestionControl for RateControl {
+    fn permit(&self) -> Permit {
+        Permit::windowed(self.current, UNLIMITED_WINDOW)
+    }
+
+    fn on_cnp(&mut self, now: Nanos) {
+        Self::on_cnp(self, now);
+    }
+
+    /// `bytes` are those on the wire.
+    fn on_sent(&mut self, bytes: u64, now: Nanos) {
+        Self::on_sent(self, bytes, now);
+    }
+
+    fn next_timer(&self) -> Option<Nanos> {
+        self.next_timeout()
+    }
+
+    fn run_timers(&mut self, now: Nanos) {
+        self.handle_timeout(now);
     }
 }
 

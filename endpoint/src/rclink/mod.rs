@@ -4,7 +4,6 @@
 //! SW-020..044, SW-130..135. Where the published description leaves a field open, the choice made here
 //! is in the docstring of the field.
 
-pub mod backoff;
 pub mod cbfc;
 pub mod cc_window;
 pub mod class;

@@ -476,6 +476,7 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("host.dcqcn.first_cnp_rate", "\"5G\"", PLAIN),
     ("host.dcqcn.scheme", "\"firmware\"", PLAIN),
     ("host.dcqcn.firmware_period", "\"50us\"", FIRMWARE),
+    ("host.dcqcn.firmware_algorithm", "\"backoff\"", FIRMWARE),
     ("host.dcqcn.message", "\"4KB\"", HARDWARE),
     (
         "host.dcqcn.outstanding",

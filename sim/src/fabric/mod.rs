@@ -76,10 +76,10 @@ pub use sizes::SizeDistribution;
 pub(crate) use spec::read_toml;
 pub use spec::{
     CcWindow, Congestion, CoreKind, CrossbarMode, CustomLink, CustomSpec, DcqcnSpec, DirectSpec,
-    DragonflyPlusSpec, DumbbellSpec, FabricSpec, FailureSpec, FatTreeSpec, FlowControlKind, Forwarding,
-    HostSpec, HpccFileSpec, IncSpec, LeafSpineSpec, LinkFormat, LinkHostSpec, LinkPriorities, LinkSpec,
-    Pattern, Placement, Profile, Protocol, RailSpec, RoutingMode, RoutingSpec, RowSpec, Scheme, StarSpec,
-    SwitchSpec, Topology, Workload, load, load_in,
+    DragonflyPlusSpec, DumbbellSpec, FabricSpec, FailureSpec, FatTreeSpec, FirmwareAlgorithm,
+    FlowControlKind, Forwarding, HostSpec, HpccFileSpec, IncSpec, LeafSpineSpec, LinkFormat, LinkHostSpec,
+    LinkPriorities, LinkSpec, Pattern, Placement, Profile, Protocol, RailSpec, RoutingMode, RoutingSpec,
+    RowSpec, Scheme, StarSpec, SwitchSpec, Topology, Workload, load, load_in,
 };
 pub(crate) use switches::unknown_keys;
 pub use timeline::{Pause, Series, Timeline};

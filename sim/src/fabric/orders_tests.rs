@@ -50,6 +50,38 @@ fn cc024_parameters_are_set_while_flows_run() {
     assert_eq!(all.orders[0].queue_pairs[2].host, "h2");
 }
 
+/// The algorithm of firmware is one of the parameters, and its record says what it does.
+#[test]
+fn cc024_firmware_goes_over_to_a_second_algorithm() {
+    let text = |orders: &str| {
+        file(orders)
+            .replace("scheme = \"hardware\"", "scheme = \"firmware_rate\"\nfirmware_period = \"20us\"")
+    };
+    let played = |orders: &str| run(&load("orders.toml", &text(orders)).unwrap()).unwrap();
+    let backoff = "at = \"30us\"\nset = { firmware_algorithm = \"backoff\" }\nshow = true";
+    let trace = order("at = \"30us\"\nhost = \"h0\"\ntrace = \"start\"");
+    let report = played(&(order(backoff) + &trace));
+    assert_eq!(report.verdict, "PASS", "{:?}", report.findings);
+    let shown = &report.orders[0].queue_pairs[0];
+    let units = register(&report.orders[0], 0, "RATE_MEM");
+    assert_eq!(u64::from(units & 0xffff), (shown.rate_bps + 3_906_250) / 7_812_500, "RATE_MEM has its rate");
+    // Every cut is one half, which no alpha leaves.
+    let mut rate = report.traces[0].initial.rate_bps;
+    for entry in &report.traces[0].entries {
+        match entry.event {
+            "decrease" => assert_eq!(entry.rate_bps, rate / 2),
+            other => assert_eq!(other, "timer.additive_increase"),
+        }
+        rate = entry.rate_bps;
+    }
+    let counts = &report.traces[0].counts;
+    assert!(counts.decrease > 0 && counts.timer > 0, "{counts:?}");
+    assert_ne!(flows(&report), flows(&played("")));
+    let error = load("orders.toml", &text(&order("set = { firmware_algorithm = \"backoff\", gain = 3 }")));
+    let error = error.and_then(|spec| run(&spec)).unwrap_err().to_string();
+    assert!(error.contains("order 1: `set` is refused") && error.contains("no such constant"), "{error}");
+}
+
 /// An order after another holds over what that one has set.
 #[test]
 fn orders_add_up() {

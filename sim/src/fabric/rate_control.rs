@@ -1,10 +1,10 @@
 //! `[host.dcqcn]`: from what a file says to how fast a flow sends.
 
 use super::FabricError;
-use super::spec::{DcqcnSpec, HostSpec, Scheme};
+use super::spec::{DcqcnSpec, FirmwareAlgorithm, HostSpec, Scheme};
 use super::units::LINE;
 use std::fmt::Display;
-use weir_endpoint::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
+use weir_endpoint::dcqcn::firmware::{self, Adapter, Dcqcn, DcqcnError};
 use weir_endpoint::dcqcn::scheme::{self, Outstanding};
 use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::flow::Pace;
@@ -58,16 +58,35 @@ fn idle(d: &DcqcnSpec) -> Option<(&'static str, &'static str)> {
         ("restore_after", d.restore_after.is_some()),
         ("message", d.message.is_some()),
     ];
-    let firmware = [("firmware_period", d.firmware_period.is_some())];
-    let (keys, why): (Vec<_>, _) = match d.scheme {
-        None => (limits.into_iter().chain(firmware).collect(), "absent without `scheme`"),
-        Some(Scheme::Hardware) => (firmware.to_vec(), "absent under `scheme = \"hardware\"`"),
-        Some(Scheme::FirmwareRate) => return None,
+    let firmware = [
+        ("firmware_period", d.firmware_period.is_some()),
+        ("firmware_algorithm", d.firmware_algorithm.is_some()),
+    ];
+    // What only DCQCN knows.
+    let of_dcqcn = [
+        ("gain", d.gain.is_some()),
+        ("initial_alpha", d.initial_alpha.is_some()),
+        ("rate_shift", d.rate_shift.is_some()),
+        ("alpha_period", d.alpha_period.is_some()),
+        ("byte_threshold", d.byte_threshold.is_some()),
+        ("stages", d.stages.is_some()),
+        ("hyper", d.hyper.is_some()),
+        ("min_left_percent", d.min_left_percent.is_some()),
+        ("first_cnp_rate", d.first_cnp_rate.is_some()),
+    ];
+    let set =
+        |keys: &[(&'static str, bool)], why| keys.iter().find(|(_, set)| *set).map(|(key, _)| (*key, why));
+    let backs_off = d.firmware_algorithm == Some(FirmwareAlgorithm::Backoff);
+    let of_scheme = match d.scheme {
+        None => set(&limits, "absent without `scheme`").or(set(&firmware, "absent without `scheme`")),
+        Some(Scheme::Hardware) => set(&firmware, "absent under `scheme = \"hardware\"`"),
+        Some(Scheme::FirmwareRate) => None,
         Some(Scheme::Firmware) => {
-            (limits.to_vec(), "absent under `scheme = \"firmware\"`: nothing but its mask holds a flow back")
+            set(&limits, "absent under `scheme = \"firmware\"`: nothing but its mask holds a flow back")
         }
     };
-    keys.into_iter().find(|(_, set)| *set).map(|(key, _)| (key, why))
+    let why = "absent under `firmware_algorithm = \"backoff\"`, which has no such constant";
+    of_scheme.or_else(|| if backs_off { set(&of_dcqcn, why) } else { None })
 }
 
 /// How a flow with DCQCN sends on a link of rate `line`.
@@ -96,6 +115,10 @@ pub(super) fn pace(host: &HostSpec, line: u64) -> Result<Pace, FabricError> {
         },
         params,
         outstanding,
+        firmware_algorithm: match d.firmware_algorithm.unwrap_or_default() {
+            FirmwareAlgorithm::Dcqcn => firmware::FirmwareAlgorithm::Dcqcn,
+            FirmwareAlgorithm::Backoff => firmware::FirmwareAlgorithm::Backoff,
+        },
         firmware_period: d.firmware_period.map_or(FIRMWARE_PERIOD, |t| t.0),
     };
     let message = d.message.map_or(MESSAGE, |size| size.0);

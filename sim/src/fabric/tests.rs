@@ -256,6 +256,24 @@ fn cc018_to_cc020_schemes_of_the_adapter_behave_as_they_are_described() {
     assert_eq!(stopped.frames_dropped, 0, "and PFC is there for what that does");
 }
 
+/// Firmware that halves the rate at a CNP instead of running DCQCN, under both of its schemes.
+#[test]
+fn cc019_cc020_firmware_runs_a_second_algorithm() {
+    let second = "firmware_period = \"20us\"\nfirmware_algorithm = \"backoff\"\nadditive = \"400M\"";
+    for scheme in ["firmware_rate", "firmware"] {
+        let scheme = format!("scheme = \"{scheme}\"\n");
+        let (_, dcqcn) = under(&format!("{scheme}firmware_period = \"20us\"\nadditive = \"400M\""));
+        let (_, backoff) = under(&format!("{scheme}{second}"));
+        assert_eq!(backoff.frames_dropped, 0);
+        // After a CNP it forgets where it came from, so that there are fewer marks.
+        assert!(backoff.marks() < dcqcn.marks(), "{} {}", backoff.marks(), dcqcn.marks());
+        // Flows share the link nevertheless: what it gives away is given away by all.
+        let delivered = &backoff.samples[backoff.samples.len() - 1].delivered;
+        let shares: Vec<f64> = delivered.iter().map(|bytes| *bytes as f64).collect();
+        assert!(jain(&shares) > 0.9, "{shares:?}");
+    }
+}
+
 /// Four RC Link hosts send 2 MB each to a fifth.
 fn rclink(rclink: &str, link: &str, workload: &str) -> Report {
     play(&format!(
@@ -736,6 +754,20 @@ fn what_cannot_be_is_refused_with_a_reason() {
             format!("{STAR}[host.dcqcn]\nscheme = \"hardware\"\noutstanding = 4\n{FLOW}cc = \"dcqcn\"\n"),
             11,
             "4 work requests in flight, 8 after a CNP",
+        ),
+        (
+            format!(
+                "{STAR}[host.dcqcn]\nscheme = \"hardware\"\nfirmware_algorithm = \"backoff\"\n{FLOW}cc = \"dcqcn\"\n"
+            ),
+            10,
+            "absent under `scheme = \"hardware\"`",
+        ),
+        (
+            format!(
+                "{STAR}[host.dcqcn]\nscheme = \"firmware\"\nfirmware_algorithm = \"backoff\"\ngain = 9\n{FLOW}cc = \"dcqcn\"\n"
+            ),
+            11,
+            "absent under `firmware_algorithm = \"backoff\"`",
         ),
         (format!("{plain}{FLOW}priority = 8\n"), 18, "priority is 8"),
         (plain.replace("kind = \"flow\"", "kind = \"gossip\""), 9, "unknown variant `gossip`"),

@@ -3,9 +3,9 @@
 use super::rclink;
 use anyhow::{Context, Result};
 use weir_config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostRank, HostStream, HostTraffic};
-use weir_config::{CongestionControl, DcqcnScheme, HostOperation};
+use weir_config::{self as config, CongestionControl, DcqcnScheme, HostOperation};
 use weir_dataplane::types::Nanos;
-use weir_endpoint::dcqcn::firmware::Dcqcn;
+use weir_endpoint::dcqcn::firmware::{Dcqcn, FirmwareAlgorithm};
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
 use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::rc::psn::Psn;
@@ -174,6 +174,7 @@ pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
     let HostDcqcn {
         parameters,
         scheme,
+        firmware_algorithm,
         firmware_period,
         initial_rate,
         gain,
@@ -222,5 +223,9 @@ pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
         DcqcnScheme::FirmwareRate => Scheme::FirmwareRate,
         DcqcnScheme::Firmware => Scheme::Firmware,
     };
-    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_period })
+    let firmware_algorithm = match firmware_algorithm {
+        config::FirmwareAlgorithm::Dcqcn => FirmwareAlgorithm::Dcqcn,
+        config::FirmwareAlgorithm::Backoff => FirmwareAlgorithm::Backoff,
+    };
+    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period })
 }

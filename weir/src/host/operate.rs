@@ -302,6 +302,7 @@ fn shown(dcqcn: &Dcqcn) -> Value {
         "stages": p.stages, "additive": p.additive, "hyper": p.hyper, "min_left_percent": p.min_left_percent,
         "first_cnp_rate": p.first_cnp_rate, "outstanding": o.normal, "outstanding_after_cnp": o.reduced,
         "restore_after": o.restore_after, "firmware_period": dcqcn.firmware_period,
+        "firmware_algorithm": format!("{:?}", dcqcn.firmware_algorithm),
     })
 }
 

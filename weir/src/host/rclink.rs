@@ -8,8 +8,8 @@ use weir_config::host::{
     RcType, RcWindow,
 };
 use weir_dataplane::parse::Variant;
+use weir_endpoint::congestion::backoff::BackoffParams;
 use weir_endpoint::rclink::Reliability;
-use weir_endpoint::rclink::backoff::BackoffParams;
 use weir_endpoint::rclink::cbfc::CreditConfig;
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
@@ -145,7 +145,7 @@ pub fn back_off(
     min_rate: Option<u64>,
 ) -> BackoffParams {
     let bytes = |rate: Option<u64>| {
-        PairConfig { rate: rate.unwrap_or(pair.rate / STEPS).min(pair.rate), ..*pair }.threshold()
+        u64::from(PairConfig { rate: rate.unwrap_or(pair.rate / STEPS).min(pair.rate), ..*pair }.threshold())
     };
     BackoffParams { least: bytes(min_rate), cut_period, raise_period, raise: bytes(raise) }
 }

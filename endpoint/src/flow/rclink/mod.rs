@@ -12,8 +12,8 @@ use super::frame::HeaderFrame;
 use super::messages::{Arrival, Incoming, Received};
 use super::nic::NicReport;
 use super::sender::{Flow, Sent};
+use crate::congestion::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::rclink::Reliability;
-use crate::rclink::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::rclink::cc_window::{MAX_LENGTH_THR, Window};
 use crate::rclink::class::{Class, ClassMap};
 use crate::rclink::frame::{Body, Codec, MAX_PAYLOAD, Station};
@@ -265,12 +265,12 @@ impl LinkNic {
         })?;
         let step = (length_thr / STEPS).max(1);
         let params = BackoffParams {
-            least: step,
+            least: step.into(),
             cut_period: self.config.cut_period,
             raise_period: self.config.raise_period,
-            raise: step,
+            raise: step.into(),
         };
-        let backoff = backs_off.then(|| Backoff::new(params, length_thr)).transpose()?;
+        let backoff = backs_off.then(|| Backoff::new(params, length_thr.into())).transpose()?;
         self.ends.push(match sends {
             true => Role::Sends { flows: Vec::new(), sent: Sent::default(), backoff },
             false => Role::Receives {
@@ -501,7 +501,7 @@ impl LinkNic {
                     if let Some(backoff) = self.ends[usize::from(qp)].backoff() {
                         backoff.on_cnp(now);
                         // Between two thresholds that were accepted.
-                        let _ = self.link.set_threshold(qp, backoff.threshold());
+                        let _ = self.link.set_threshold(qp, backoff.rate() as u32);
                     }
                 }
                 Event::Acknowledged { qp, messages } => self.acknowledged(qp, messages),
@@ -556,7 +556,7 @@ impl LinkNic {
         for (qp, end) in self.ends.iter_mut().enumerate() {
             if let Some(backoff) = end.backoff().filter(|b| b.next_timeout().is_some_and(|at| at <= now)) {
                 backoff.handle_timeout(now);
-                let _ = self.link.set_threshold(qp as u16, backoff.threshold());
+                let _ = self.link.set_threshold(qp as u16, backoff.rate() as u32);
             }
         }
         self.post(now);

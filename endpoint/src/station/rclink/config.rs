@@ -1,7 +1,7 @@
 //! What a station and its connections are made with.
 
+use crate::congestion::backoff::{BackoffError, BackoffParams};
 use crate::rclink::Reliability;
-use crate::rclink::backoff::{BackoffError, BackoffParams};
 use crate::rclink::cc_window::Window;
 use crate::rclink::class::Class;
 use crate::rclink::frame;

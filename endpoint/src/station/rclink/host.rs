@@ -2,7 +2,7 @@
 
 use super::config::{PairConfig, Route, StationConfig, StationError};
 use super::traffic::{Incoming, Outgoing};
-use crate::rclink::backoff::Backoff;
+use crate::congestion::backoff::Backoff;
 use crate::rclink::frame::Format;
 use crate::rclink::link::{Event, Link, QpConfig, Sent};
 use crate::roce::hca::Failure;
@@ -118,7 +118,7 @@ impl Station {
         }
         let (here, peer) = (codec.station(self.config.link.station.mac), codec.station(config.peer.mac));
         let threshold = config.threshold();
-        let backoff = config.backoff.map(|params| Backoff::new(params, threshold)).transpose()?;
+        let backoff = config.backoff.map(|params| Backoff::new(params, threshold.into())).transpose()?;
         let (number, peer_qp) = match config.route {
             Route::Qp { peer_qp, class } => {
                 let qp = QpConfig {
@@ -304,7 +304,7 @@ impl Station {
     /// Tells the endpoint what the back-off allows.
     fn apply_rate(&mut self, qp: u16) {
         let Some(pair) = self.qp(qp) else { return };
-        let Some(threshold) = pair.backoff.as_ref().map(Backoff::threshold) else { return };
+        let Some(threshold) = pair.backoff.as_ref().map(|backoff| backoff.rate() as u32) else { return };
         // A threshold between two that were accepted.
         let _ = self.link.set_threshold(qp, threshold);
         let rate = self.link.rate(qp).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
 use super::*;
+use crate::congestion::backoff::BackoffParams;
 use crate::rclink::Reliability;
-use crate::rclink::backoff::BackoffParams;
 use crate::rclink::cbfc::CreditConfig;
 use crate::rclink::cc_window::Window;
 use crate::rclink::class::{Class, ClassMap};

@@ -36,7 +36,7 @@ fn dcqcn() -> Rate {
 
 fn scheme(scheme: Scheme) -> Rate {
     let (params, outstanding) = (Params::paper(RATE), Outstanding::adapter(300_000));
-    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_period: 20_000 })
+    Rate::Dcqcn(Dcqcn { scheme, outstanding, firmware_period: 20_000, ..Dcqcn::plain(params) })
 }
 
 /// From queue pair `qpn` of station `peer`, silent itself.

@@ -262,6 +262,17 @@ pub enum Scheme {
     Firmware,
 }
 
+/// What firmware computes the rate with (schemes 2 and 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FirmwareAlgorithm {
+    /// DCQCN, as hardware does.
+    #[default]
+    Dcqcn,
+    /// Half the rate at a CNP, once per `cut_period`; then `additive` more per `increase_period`.
+    Backoff,
+}
+
 /// DCQCN: a named set of parameters and what differs from it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -311,6 +322,11 @@ pub struct DcqcnSpec {
     pub initial_rate: Option<Rate>,
     /// As an adapter does under this scheme; the algorithm alone, and no limit to what is in flight, unless given.
     pub scheme: Option<Scheme>,
+    /// What firmware computes the rate with (schemes 2 and 3). `backoff` knows of `cut_period`, `increase_period`,
+    /// `additive`, `min_rate` and `initial_rate` alone: half the rate at a CNP, once per `cut_period`, then `additive` more
+    /// after each `increase_period`.
+    #[schemars(extend("default" = FirmwareAlgorithm::default()))]
+    pub firmware_algorithm: Option<FirmwareAlgorithm>,
     /// Firmware looks this often (schemes 2 and 3).
     #[schemars(extend("default" = Duration::of(rate_control::FIRMWARE_PERIOD)))]
     pub firmware_period: Option<Duration>,

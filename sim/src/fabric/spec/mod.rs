@@ -8,8 +8,8 @@ mod workload;
 
 pub(in crate::fabric) use host::ACK_EVERY;
 pub use host::{
-    CcWindow, DcqcnSpec, FlowControlKind, HostSpec, LinkFormat, LinkHostSpec, LinkPriorities, Protocol,
-    Scheme,
+    CcWindow, DcqcnSpec, FirmwareAlgorithm, FlowControlKind, HostSpec, LinkFormat, LinkHostSpec,
+    LinkPriorities, Protocol, Scheme,
 };
 pub use network::{
     CustomLink, CustomSpec, DirectSpec, DragonflyPlusSpec, DumbbellSpec, FailureSpec, FatTreeSpec,
