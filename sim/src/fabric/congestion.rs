@@ -510,18 +510,36 @@ pub(super) fn set_paces(
 /// # Errors
 /// A lowest rate above that of the line.
 fn below_line(algorithm: &Algorithm, line: u64) -> Result<(), FabricError> {
-    let (key, least) = match algorithm {
-        Algorithm::Hpcc(p, _) => ("hpcc", p.min_rate_bps),
-        Algorithm::Pint(p, _) => ("hpcc", p.min_rate_bps),
-        Algorithm::Timely(p, _) => ("timely", p.min_rate_bps),
-        Algorithm::Dctcp(p, _) => ("dctcp", p.min_rate_bps),
-        Algorithm::Swift(_) | Algorithm::Nscc(_) | Algorithm::FixedWindow { .. } => return Ok(()),
-    };
+    match algorithm {
+        Algorithm::Hpcc(p, _) => is_below_line("host.hpcc", p.min_rate_bps, line),
+        Algorithm::Pint(p, _) => is_below_line("host.hpcc", p.min_rate_bps, line),
+        Algorithm::Timely(p, _) => is_below_line("host.timely", p.min_rate_bps, line),
+        Algorithm::Dctcp(p, _) => is_below_line("host.dctcp", p.min_rate_bps, line),
+        Algorithm::Swift(_) | Algorithm::Nscc(_) | Algorithm::FixedWindow { .. } => Ok(()),
+    }
+}
+
+/// The same in the ns-3 profile.
+///
+/// # Errors
+/// A lowest rate above that of the line.
+pub(super) fn below_line_published(control: &Control, line: u64) -> Result<(), FabricError> {
+    match control {
+        Control::Dcqcn(p) => is_below_line("ns3", p.min_rate_bps, line),
+        Control::Hpcc(p) => is_below_line("host.hpcc", p.min_rate_bps, line),
+        Control::Pint(p) => is_below_line("host.hpcc", p.min_rate_bps, line),
+        Control::Timely(p) => is_below_line("host.timely", p.min_rate_bps, line),
+        Control::Dctcp(p) => is_below_line("host.dctcp", p.min_rate_bps, line),
+        Control::None => Ok(()),
+    }
+}
+
+fn is_below_line(table: &str, least: u64, line: u64) -> Result<(), FabricError> {
     match least <= line {
         true => Ok(()),
         false => {
             let must = format!("at most the rate of a host's link, {}", Rate::of(line));
-            Err(wrong(&format!("host.{key}.min_rate"), &Rate::of(least), must))
+            Err(wrong(&format!("{table}.min_rate"), &Rate::of(least), must))
         }
     }
 }

@@ -79,12 +79,13 @@ pub use spec::{
     DragonflyPlusSpec, DumbbellSpec, FabricSpec, FailureSpec, FatTreeSpec, FirmwareAlgorithm,
     FlowControlKind, Forwarding, HostSpec, HpccFileSpec, IncSpec, LeafSpineSpec, LinkFormat, LinkHostSpec,
     LinkPriorities, LinkSpec, Pattern, Placement, Profile, Protocol, RailSpec, RoutingMode, RoutingSpec,
-    RowSpec, Scheme, StarSpec, SwitchSpec, Topology, Workload, load, load_in,
+    RowSpec, Scheme, StarSpec, SwitchSpec, Topology, TrunkSpec, Workload, load, load_in,
 };
 pub(crate) use switches::unknown_keys;
 pub use timeline::{Pause, Series, Timeline};
 pub(crate) use topology::neighbours;
 pub use transport::{SelectiveSpec, TransportKind};
+pub(crate) use units::are_the_same;
 pub use units::{Duration, Quantity, Rate, Size};
 
 /// Why a fabric is refused.

@@ -149,6 +149,7 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
     constants.check()?;
     let (control, window) = congestion::published(&spec.host, cc, host_rate, constants.payload.0)?;
     let control = constants.control(control)?;
+    congestion::below_line_published(&control, host_rate)?;
     let percent =
         |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
     let base = match given.wred.first() {
@@ -320,14 +321,16 @@ pub(super) fn run(
     }
     let Traffic { flows: mut planned, ops, .. } = flows(spec, &plan, &routes, &Collectives::default())?;
     let waits = ops.iter().any(|op| !op.after.is_empty());
-    if let Some(f) = planned.iter().find(|f| waits || f.flow.bytes > u64::from(u32::MAX)) {
-        let what = if waits { "a flow that waits for another" } else { "bytes of a flow" };
-        let must =
-            "at most 4294967295, and start at a time of its own (no all_reduce), in profile = \"ns3-hpcc\"";
+    if waits {
+        let why = "every flow begins at a time of its own there, and some of this file begin when others have ended (steps of \
+                   collectives, operations, triggers); take that workload out, or use profile = \"weir\"";
+        return Err(FabricError::Profile { key: "workload".into(), why: why.into() });
+    }
+    if let Some(f) = planned.iter().find(|f| f.flow.bytes > u64::from(u32::MAX)) {
         return Err(FabricError::Range {
-            what: what.into(),
+            what: "bytes of a flow".into(),
             got: f.flow.bytes.to_string(),
-            must: must.into(),
+            must: "at most 4294967295 in profile = \"ns3-hpcc\"".into(),
         });
     }
     planned.sort_by_key(|f| f.flow.start);

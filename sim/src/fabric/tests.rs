@@ -274,6 +274,23 @@ fn cc019_cc020_firmware_runs_a_second_algorithm() {
     }
 }
 
+/// `[trunk]` says what is different between switches; the rest is as `[link]` has it.
+#[test]
+fn a_trunk_is_like_a_link_but_for_what_it_says() {
+    let text = |trunk: &str| {
+        format!(
+            "name = \"trunk\"\nuntil = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = 2\nhosts_per_switch = 1\n\
+             [link]\nrate = \"40G\"\ndelay = \"3us\"\n{trunk}\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"20KB\"\n"
+        )
+    };
+    let fct = |trunk: &str| play(&text(trunk)).flows[0].fct_ns.unwrap();
+    let like = fct("");
+    assert_eq!(like, fct("[trunk]\nrate = \"40G\"\ndelay = \"3us\"\n"));
+    assert_eq!(fct("[trunk]\nrate = \"40G\"\n"), like, "the delay is that of [link]");
+    assert_eq!(fct("[trunk]\ndelay = \"5us\"\n"), like + 2_000, "the rate is that of [link]");
+}
+
 /// Four RC Link hosts send 2 MB each to a fifth.
 fn rclink(rclink: &str, link: &str, workload: &str) -> Report {
     play(&format!(
@@ -701,6 +718,21 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
         (spec.replace("bytes = \"1MB\"\n", ""), "[[workload]]", "`bytes` is needed"),
         (with("[switch.config.pfc]\npoll_gap = \"1us\""), "config", "buffer.size"),
         (spec.replace("4MiB", "5GB"), "config.buffer", "at most 4 GiB"),
+        (
+            with("[ns3]\nmin_rate = \"200G\"") + "cc = \"dcqcn\"\n",
+            "min_rate",
+            "ns3.min_rate is 200G; it must be at most the rate of a host's link, 100G",
+        ),
+        (
+            with("[host.dctcp]\nmin_rate = \"200G\"") + "cc = \"dctcp\"\n",
+            "min_rate",
+            "host.dctcp.min_rate is 200G; it must be at most the rate of a host's link, 100G",
+        ),
+        (
+            spec.replace("\"incast\"\nto = \"h8\"", "\"all_reduce\""),
+            "[[workload]]",
+            "some of this file begin when others have ended (steps of collectives, operations, triggers); take that workload out",
+        ),
     ] {
         let message = refused(&text);
         assert!(message.contains(what), "{message}\n--- should say: {what}");

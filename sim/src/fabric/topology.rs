@@ -63,8 +63,7 @@ impl Builder {
             ports: vec![Vec::new(); hosts + switches],
             clockwise: false,
         };
-        let trunk = spec.trunk.clone().unwrap_or_else(|| spec.link.clone());
-        Self { plan, link: spec.link.clone(), trunk }
+        Self { plan, link: spec.link.clone(), trunk: spec.trunk.beside(&spec.link) }
     }
 
     fn connect(&mut self, a: usize, b: usize, spec: LinkSpec) {
@@ -182,11 +181,6 @@ fn check_loss(name: &str, loss: Option<f64>, pause_loss: Option<f64>) -> Result<
     given.map(share).collect::<Faults>().refuse()
 }
 
-/// The same of all links of a kind.
-fn check_losses(name: &str, link: &LinkSpec) -> Result<(), FabricError> {
-    check_loss(name, Some(link.loss), Some(link.pause_loss))
-}
-
 /// Both ends of the link of this number are switches.
 pub(super) fn joins_switches(plan: &Plan, link: usize) -> bool {
     plan.links[link].ends.iter().all(|end| end.node >= plan.hosts)
@@ -200,7 +194,7 @@ pub(super) fn key_of_delay(spec: &FabricSpec, plan: &Plan, link: usize) -> Strin
             Some(CustomLink { delay: Some(_), .. }) => format!("topology.links.{link}.delay"),
             _ => "link.delay".into(),
         },
-        _ if joins_switches(plan, link) && spec.trunk.is_some() => "trunk.delay".into(),
+        _ if joins_switches(plan, link) && spec.trunk.delay.is_some() => "trunk.delay".into(),
         _ => "link.delay".into(),
     }
 }
@@ -220,7 +214,7 @@ pub(super) fn key_of_rate(spec: &FabricSpec, plan: &Plan, link: usize) -> String
         {
             "topology.oversubscription".into()
         }
-        _ if joins_switches && spec.trunk.is_some() => "trunk.rate".into(),
+        _ if joins_switches && spec.trunk.rate.is_some() => "trunk.rate".into(),
         _ => "link.rate".into(),
     }
 }
@@ -237,8 +231,9 @@ pub(crate) fn neighbours(spec: &FabricSpec) -> Result<Vec<(String, String)>, Fab
 
 /// Lays the fabric out.
 pub(super) fn lay_out(spec: &FabricSpec) -> Result<Plan, FabricError> {
-    let trunk = spec.trunk.as_ref().map_or(Ok(()), |trunk| check_losses("trunk", trunk));
-    let ((), plan) = both(both(check_losses("link", &spec.link), trunk).map(drop), nodes_and_links(spec))?;
+    let link = check_loss("link", Some(spec.link.loss), Some(spec.link.pause_loss));
+    let trunk = check_loss("trunk", spec.trunk.loss, spec.trunk.pause_loss);
+    let ((), plan) = both(both(link, trunk).map(drop), nodes_and_links(spec))?;
     both(check(spec, &plan), idle::of_network(spec, &plan).refuse())?;
     Ok(plan)
 }
@@ -619,6 +614,9 @@ mod tests {
             (leaves.to_owned(), "[trunk]\nrate = 0\n".to_owned(), "x.toml:12: link s0 - s2 has rate 0; give `trunk.rate`"),
             (leaves.to_owned(), "[link]\nrate = 0\n[trunk]\nrate = 0\n".to_owned(), "x.toml:12: link h0 - s0 has rate 0; give `link.rate`"),
             (leaves.to_owned(), format!("{hpcc}[trunk]\nrate = \"30G\"\n"), "x.toml:13: trunk.rate is 30000000000"),
+            // What a trunk does not say is that of other links.
+            (leaves.to_owned(), "[link]\nrate = 0\n[trunk]\ndelay = 5\n".to_owned(), "x.toml:12: link h0 - s0 has rate 0; give `link.rate`"),
+            (leaves.to_owned(), format!("{hpcc}[link]\nrate = \"30G\"\n[trunk]\ndelay = 5\n"), "x.toml:13: link.rate is 30000000000"),
             (format!("{leaves}\noversubscription = 3.0"), hpcc.to_owned(), "x.toml:8: topology.oversubscription is what gives link s0 - s2 a rate of 66666666667"),
             (
                 "kind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\nlinks = [{ a = \"a\", b = \"s\" },\n{ a = \"b\", b = \"s\", rate = \"3G\" }]".to_owned(),

@@ -4,6 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::{Serialize, Serializer};
 use std::fmt;
+use toml::Value;
 
 /// A kind of quantity: names of its units, in base units, and what to say about a wrong one.
 pub trait Unit {
@@ -136,6 +137,18 @@ impl<U: Unit> JsonSchema for Quantity<U> {
             ],
         })
     }
+}
+
+/// Two values of a file that any key reads as the same one: numbers, and quantities however they are written.
+pub(crate) fn are_the_same(a: &Value, b: &Value) -> bool {
+    fn quantity<U: Unit>(value: &Value) -> Option<u64> {
+        Some(value.clone().try_into::<Quantity<U>>().ok()?.0)
+    }
+    let number = |value: &Value| value.as_float().or(value.as_integer().map(|n| n as f64));
+    let of_unit = |read: fn(&Value) -> Option<u64>| read(a).is_some_and(|n| read(b) == Some(n));
+    a == b
+        || number(a).is_some_and(|n| number(b) == Some(n))
+        || [quantity::<BitsPerSecond>, quantity::<Nanoseconds>, quantity::<Bytes>].into_iter().any(of_unit)
 }
 
 impl<U: Unit> Quantity<U> {

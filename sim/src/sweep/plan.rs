@@ -210,8 +210,13 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
                 found.push((nth, format!("two axes are called `{key}`")));
             }
             Some(first) => match (twice(&axis.values), set(&mut base.clone(), key, first)) {
-                (Some(value), _) => {
-                    let problem = format!("axis `{key}` has {value} twice, which is one point; take one out");
+                (Some((one, other)), _) if one == other => {
+                    let problem = format!("axis `{key}` has {one} twice, which is one point; take one out");
+                    found.push((nth, problem));
+                }
+                (Some((one, other)), _) => {
+                    let problem =
+                        format!("axis `{key}` has {one} and {other}, which are one point; take one out");
                     found.push((nth, problem));
                 }
                 (None, Ok(())) => set_alone.push((nth, key, &axis.values)),
@@ -247,9 +252,13 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
     found
 }
 
-/// A value that is there more than once.
-fn twice(values: &[Value]) -> Option<&Value> {
-    values.iter().enumerate().find(|(at, value)| values[..*at].contains(value)).map(|(_, value)| value)
+/// A value that is there more than once, however it is written.
+fn twice(values: &[Value]) -> Option<(&Value, &Value)> {
+    let of = |(at, value)| {
+        let same = values[..at].iter().find(|other| fabric::are_the_same(other, value));
+        same.map(|other| (other, value))
+    };
+    values.iter().enumerate().find_map(of)
 }
 
 /// Sets a value. Tables on the way are made; array elements must be there.
@@ -338,6 +347,14 @@ mod tests {
     }
 
     #[test]
+    fn values_with_another_unit_are_other_values() {
+        let text = format!(
+            "{HEAD}[[axis]]\nkey = \"switch.config.buffer.size\"\nvalues = [\"1MB\", \"1MiB\", \"1000KiB\", 1000]\n"
+        );
+        assert_eq!(plan(&text).unwrap().len(), 4);
+    }
+
+    #[test]
     fn what_is_no_plan_is_refused_with_file_and_place() {
         let axis = |key: &str, values: &str| format!("{HEAD}[[axis]]\nkey = \"{key}\"\nvalues = {values}\n");
         for (text, part) in [
@@ -345,6 +362,12 @@ mod tests {
             (format!("{HEAD}axis = []\ncolour = 1\n"), "colour"),
             (axis("seed", "[]"), "no values"),
             (axis("seed", "[1, 2, 1]"), "plan.toml:4: axis `seed` has 1 twice"),
+            (
+                axis("link.delay", "[5, \"1us\", 1000]"),
+                "axis `link.delay` has \"1us\" and 1000, which are one point",
+            ),
+            (axis("link.rate", "[\"1G\", \"1000M\"]"), "has \"1G\" and \"1000M\""),
+            (axis("link.loss", "[0, 0.0]"), "has 0 and 0.0"),
             (axis("workload.5.bytes", "[1]"), "nothing at `5`"),
             (axis("workload.one", "[1]"), "nothing at `one`"),
             (axis("seed.x", "[1]"), "nothing at `x`"),

@@ -70,8 +70,8 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 /// The key, and what to change.
 pub(super) fn check_plan(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricError> {
     if let Some(link) = plan.links.iter().find(|link| link.spec.loss > 0.0) {
-        let key = [("link.loss", &spec.link), ("trunk.loss", spec.trunk.as_ref().unwrap_or(&spec.link))];
-        let key = key.iter().find(|(_, kind)| kind.loss > 0.0).map_or("topology.file", |(key, _)| key);
+        let key = [("link.loss", spec.link.loss), ("trunk.loss", spec.trunk.loss.unwrap_or(0.0))];
+        let key = key.iter().find(|(_, loss)| *loss > 0.0).map_or("topology.file", |(key, _)| key);
         let level = spec.level.word();
         let must =
             format!("0 at level = \"{level}\": nothing is lost at flow level; play level = \"packet\"");

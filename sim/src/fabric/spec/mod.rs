@@ -14,6 +14,7 @@ pub use host::{
 pub use network::{
     CustomLink, CustomSpec, DirectSpec, DragonflyPlusSpec, DumbbellSpec, FailureSpec, FatTreeSpec,
     HpccFileSpec, LeafSpineSpec, LinkSpec, RailSpec, RoutingMode, RoutingSpec, RowSpec, StarSpec, Topology,
+    TrunkSpec,
 };
 pub(crate) use reading::read_toml;
 pub(in crate::fabric) use reading::unknown_keys;
@@ -64,8 +65,9 @@ pub struct FabricSpec {
     /// Links of hosts.
     #[serde(default)]
     pub link: LinkSpec,
-    /// Links between switches; like those of hosts unless given.
-    pub trunk: Option<LinkSpec>,
+    /// Links between switches: what is not said is as in `[link]`.
+    #[serde(default)]
+    pub trunk: TrunkSpec,
     /// How switches choose among equal paths.
     #[serde(default)]
     pub routing: RoutingSpec,

@@ -225,6 +225,32 @@ pub struct LinkSpec {
     pub pause_loss: f64,
 }
 
+/// Links between switches: what is not said is as in `[link]`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrunkSpec {
+    /// Rate, both ways; that of `[link]` unless given.
+    pub rate: Option<Rate>,
+    /// One-way delay of the cable; that of `[link]` unless given.
+    pub delay: Option<Duration>,
+    /// Share of data frames lost on it; that of `[link]` unless given.
+    pub loss: Option<f64>,
+    /// Share of PFC frames lost on it; that of `[link]` unless given.
+    pub pause_loss: Option<f64>,
+}
+
+impl TrunkSpec {
+    /// A link between switches where others are as `link`.
+    pub(in crate::fabric) fn beside(&self, link: &LinkSpec) -> LinkSpec {
+        LinkSpec {
+            rate: self.rate.unwrap_or(link.rate),
+            delay: self.delay.unwrap_or(link.delay),
+            loss: self.loss.unwrap_or(link.loss),
+            pause_loss: self.pause_loss.unwrap_or(link.pause_loss),
+        }
+    }
+}
+
 impl Default for LinkSpec {
     fn default() -> Self {
         Self { rate: Rate::of(100_000_000_000), delay: Duration::of(1000), loss: 0.0, pause_loss: 0.0 }
