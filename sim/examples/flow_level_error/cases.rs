@@ -33,6 +33,16 @@ pub fn cases(hosts: usize) -> Vec<(&'static str, String)> {
             "ring all-reduce, 4 KB steps",
             workload(&format!("kind = \"all_reduce\"\nbytes = {}", 4096 * hosts)),
         ),
+        (
+            "an all-reduce of a quarter, an incast of few to one of its ranks, dcqcn",
+            workload(&format!(
+                "kind = \"all_reduce\"\nranks = {}\nbytes = {}\ncc = \"dcqcn\"",
+                hosts / 4,
+                16384 * hosts
+            )) + &workload(&format!(
+                "kind = \"incast\"\nto = \"h1\"\nsenders = {few}\nbytes = \"256KB\"\ncc = \"dcqcn\""
+            )),
+        ),
         ("websearch at 0.3, none", poisson("0.3", "none")),
         ("websearch at 0.3, dcqcn", poisson("0.3", "dcqcn")),
         ("websearch at 0.6, none", poisson("0.6", "none")),

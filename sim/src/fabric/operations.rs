@@ -123,6 +123,11 @@ impl Operations {
         ops.flat_map(|op| order.followers(op).iter().map(move |follower| (op, *follower)))
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.order.ops.len()
+    }
+
     /// An operation.
     pub(super) fn op(&self, op: OpId) -> &Op {
         &self.order.ops[op as usize]

@@ -5,7 +5,7 @@ use super::play::Progress;
 use super::report::Report;
 use super::spec::FabricSpec;
 use section::Section;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use weir_dataplane::types::Nanos;
 use world::Fabric;
@@ -33,16 +33,23 @@ pub(super) fn run(
     Ok(Report { undivided, ..fabric.report() })
 }
 
-/// Plays a part of `spec` on so many threads at most: the report, in which flows are numbered anew, and for how long the hosts of those that are parts of
-/// collectives were held back meanwhile, ns.
+/// What of a part of a fabric its report does not say.
+pub(super) struct SectionFacts {
+    /// For how long hosts of flows that are parts of collectives were held back meanwhile, ns, by the new number of the flow.
+    pub paused: BTreeMap<u32, Nanos>,
+    /// Hosts, and when computations on them ended.
+    pub computed: BTreeSet<(u32, Nanos)>,
+}
+
+/// Plays a part of `spec` on so many threads at most: the report, in which flows are numbered anew, and what else is known.
 pub(super) fn run_section(
     spec: &FabricSpec,
     section: &Section,
     threads: usize,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-) -> Result<(Report, BTreeMap<u32, Nanos>), FabricError> {
+) -> Result<(Report, SectionFacts), FabricError> {
     let mut fabric = Fabric::new(spec, Some(section))?;
     let undivided = fabric.play(threads, progress);
-    let paused = fabric.paused.clone();
-    Ok((Report { undivided, ..fabric.report() }, paused))
+    let facts = SectionFacts { paused: fabric.paused.clone(), computed: fabric.operations.computed.clone() };
+    Ok((Report { undivided, ..fabric.report() }, facts))
 }

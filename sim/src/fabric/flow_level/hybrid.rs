@@ -1,13 +1,17 @@
 //! Flows that pass a congested link, frame by frame.
 //!
 //! A direction of a link is congested if it was, at any time at flow level, the bottleneck of several flows. The flows that pass
-//! one are played in a fabric of the switches and hosts that their frames pass; all others have at flow level what they have
-//! alone. Where that fabric held back a link by PFC which others pass, these are played, too, until there are no such links.
+//! one are played in a fabric of the switches and hosts that their frames pass, and with each all of its job: what it waits for, and
+//! what waits for it. All others have at flow level what they have alone. Where that fabric held back a link by PFC which
+//! others pass, these are played, too, until there are no such links.
 
+use super::jobs::Jobs;
 use super::world::World;
 use crate::fabric::FabricError;
 use crate::fabric::engine;
+use crate::fabric::engine::SectionFacts;
 use crate::fabric::engine::section::Section;
+use crate::fabric::graph::Work;
 use crate::fabric::hosts;
 use crate::fabric::play::Progress;
 use crate::fabric::report::Report;
@@ -15,7 +19,6 @@ use crate::fabric::routes;
 use crate::fabric::workload::Planned;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use weir_dataplane::types::Nanos;
 
 /// Times that flows are played anew with those whose links PFC held back.
 const MOST_ROUNDS: usize = 4;
@@ -24,10 +27,11 @@ const MOST_ROUNDS: usize = 4;
 pub(super) struct Packets {
     pub section: Section,
     pub report: Report,
-    /// For how long hosts of parts of collectives were held back, ns, by flow.
-    pub paused: BTreeMap<u32, Nanos>,
+    pub facts: SectionFacts,
     /// Directions of links that are congested.
     pub congested: usize,
+    /// Flows that are played for the sake of others of their jobs alone.
+    pub of_jobs: usize,
     /// Flows that are played for the sake of PFC alone.
     pub held_back: usize,
     /// Flows at flow level that pass links which PFC held back.
@@ -37,7 +41,7 @@ pub(super) struct Packets {
 /// Plays the flows that pass a congested link, on so many threads at most; `None`: there are none.
 ///
 /// # Errors
-/// Something waits for one of these flows, or one of them for something else.
+/// As of a run frame by frame.
 pub(super) fn play_congested(
     world: &World<'_>,
     threads: usize,
@@ -48,16 +52,20 @@ pub(super) fn play_congested(
         world.flows.iter().map(way).collect()
     };
     let congested = world.congested();
-    let mut flows = of_links(&congested);
-    let first = flows.iter().filter(|f| **f).count();
-    if first == 0 {
+    let count = |flows: &[bool]| flows.iter().filter(|f| **f).count();
+    let flows = of_links(&congested);
+    let in_their_own_right = count(&flows);
+    if in_their_own_right == 0 {
         return Ok(None);
     }
+    let jobs = Jobs::new(&world.flows, &world.operations);
+    let mut flows = jobs.whole(&flows);
+    let first = count(&flows);
     let mut told: Option<Progress> = None;
     let mut events = world.events;
     for round in 1.. {
-        check(world, &flows)?;
-        let section = Section { nodes: nodes(world, &flows), flows };
+        let ops = jobs.ops_of(&flows);
+        let section = Section { nodes: nodes(world, &flows, &ops), flows, ops };
         // A round that begins anew is as far as the one before until it is farther.
         let mut onward = |now: Progress| {
             let before = told.unwrap_or(Progress { now_ns: 0, done: 0, ..now });
@@ -67,37 +75,25 @@ pub(super) fn play_congested(
             told = Some(next);
             progress(next)
         };
-        let (report, paused) = engine::run_section(world.spec, &section, threads, &mut onward)?;
+        let (report, facts) = engine::run_section(world.spec, &section, threads, &mut onward)?;
         events += report.events;
         let others = of_links(&held_back(world, &report));
         let others: Vec<bool> =
             others.iter().zip(&section.flows).map(|(other, played)| *other && !played).collect();
-        let left = others.iter().filter(|other| **other).count();
+        let left = count(&others);
         if left == 0 || round == MOST_ROUNDS || report.stopped {
-            let played = section.flows.iter().filter(|f| **f).count();
-            let congested = congested.iter().filter(|c| **c).count();
-            return Ok(Some(Packets { section, report, paused, congested, held_back: played - first, left }));
+            let (congested, of_jobs) = (count(&congested), first - in_their_own_right);
+            let held_back = count(&section.flows) - first;
+            return Ok(Some(Packets { section, report, facts, congested, of_jobs, held_back, left }));
         }
-        flows = section.flows.iter().zip(others).map(|(played, other)| *played || other).collect();
+        let both = section.flows.iter().zip(others).map(|(played, other)| *played || other);
+        flows = jobs.whole(&both.collect::<Vec<_>>());
     }
     Ok(None)
 }
 
-/// A flow whose start, or whose end, others have to do with cannot be taken out of the whole.
-fn check(world: &World<'_>, flows: &[bool]) -> Result<(), FabricError> {
-    let dependent =
-        world.flows.iter().find(|f| flows[f.flow.id as usize] && world.dependent[f.flow.id as usize]);
-    let Some(f) = dependent else { return Ok(()) };
-    let names = [f.from, f.to].map(|host| &world.plan.names[host]);
-    let got =
-        format!("\"hybrid\", and flow {} ({} to {}) passes a congested link", f.flow.id, names[0], names[1]);
-    let must = "\"packet\" or \"flow\": when it starts or what follows it depends on other flows, and frame by frame on their frames"
-        .to_owned();
-    Err(FabricError::Range { what: "level".into(), got, must })
-}
-
-/// What frames of these flows pass, and what their answers do.
-fn nodes(world: &World<'_>, flows: &[bool]) -> Vec<bool> {
+/// What frames of these flows pass, and what their answers do; and where these operations compute.
+fn nodes(world: &World<'_>, flows: &[bool], ops: &[bool]) -> Vec<bool> {
     let mut there = vec![false; world.plan.names.len()];
     let ways = world.ways();
     for f in world.flows.iter().filter(|f| flows[f.flow.id as usize]) {
@@ -105,6 +101,11 @@ fn nodes(world: &World<'_>, flows: &[bool]) -> Vec<bool> {
         for dir in ways.path(f.from, f.to, f.path).chain(ways.path(f.to, f.from, back)) {
             there[world.dirs[dir].from.node] = true;
             there[world.dirs[dir].to.node] = true;
+        }
+    }
+    for (op, _) in (0..).zip(ops).filter(|(_, is_in)| **is_in) {
+        if let Work::Compute { host, .. } = world.operations.op(op).work {
+            there[host as usize] = true;
         }
     }
     there

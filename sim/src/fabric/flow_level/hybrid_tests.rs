@@ -1,7 +1,8 @@
 //! Hybrid level beside the same file frame by frame.
 
 use super::tests::{at_level, cases, fct, file, play};
-use crate::fabric::{FabricError, Level, LinkResult, Progress, Report, load, run, run_with};
+use crate::fabric::import_tests::folder;
+use crate::fabric::{Level, LinkResult, Progress, Report, load, load_in, run, run_with};
 use std::ops::ControlFlow;
 
 fn flow(from: &str, to: &str, more: &str) -> String {
@@ -95,32 +96,77 @@ fn flows_behind_links_that_pfc_holds_back_are_played_too() {
     );
 }
 
+/// A job of which one message passes a congested link: none of it can be taken out of the whole, and none of another job has to be in it.
 #[test]
-fn flows_that_others_wait_for_are_refused_where_they_are_congested() {
-    let ring = "[[workload]]\nkind = \"all_reduce\"\nhosts = [\"h1\", \"h3\", \"h5\"]\nbytes = \"100KB\"\n";
+fn a_job_that_passes_a_congested_link_is_played_as_a_whole() {
+    let job =
+        |hosts: &str| format!("[[workload]]\nkind = \"all_reduce\"\nhosts = [{hosts}]\nbytes = \"100KB\"\n");
+    let computing = "[[workload]]\nkind = \"pipeline\"\nhosts = [\"h6\", \"h7\"]\nmicrobatches = 2\nbytes = \"20KB\"\n\
+                     forward = \"90us\"\nbackward = \"150us\"\n";
     let text = |to: &str| {
         let incast = ["h0", "h2"].map(|from| flow(from, to, "bytes = \"100KB\"")).concat();
-        format!("level = \"hybrid\"\n{}", file("kind = \"star\"\nhosts = 6", &format!("{incast}{ring}")))
+        let jobs = job("\"h1\", \"h3\", \"h5\"") + &job("\"h8\", \"h9\"") + computing;
+        file("kind = \"star\"\nhosts = 10", &(incast + &jobs))
     };
-    let beside = play(&text("h4"));
-    assert_eq!(
-        (beside.verdict, levels(&beside)[0], levels(&beside)[2]),
-        ("PASS", Level::Packet, Level::Flow)
-    );
-    let Err(error @ FabricError::At { .. }) = load("t.toml", &text("h5")).and_then(|spec| run(&spec)) else {
-        panic!("accepted")
-    };
-    let error = error.to_string();
+    let [p, f] = [Level::Packet, Level::Flow];
+    // Its own links are not congested.
+    let beside = at_level("hybrid", &text("h4"));
+    assert!(levels(&beside)[..2] == [p, p] && levels(&beside)[2..].iter().all(|level| *level == f));
+    let (packets, hybrid) = (play(&text("h5")), at_level("hybrid", &text("h5")));
+    // The first ring has twelve messages.
     assert!(
-        error.starts_with("t.toml:1: level is \"hybrid\"") && error.contains("passes a congested link"),
-        "{error}"
+        levels(&hybrid)[..14].iter().all(|level| *level == p)
+            && levels(&hybrid)[14..].iter().all(|level| *level == f)
     );
-    assert!(error.contains("\"packet\" or \"flow\""), "{error}");
+    assert_eq!(fct(&packets)[..14], fct(&hybrid)[..14]);
+    assert_eq!(packets.collectives[0], hybrid.collectives[0], "to the nanosecond, with causes");
+    assert!(
+        says(&hybrid, "8 of them pass no congested link, but wait for flows that do"),
+        "{:?}",
+        hybrid.why
+    );
+    // Who is late in the pipeline is late for its computation, whatever is played frame by frame beside it.
+    let cause = |r: &Report| r.collectives[2].figures.straggler.clone().map(|s| (s.host, s.cause));
+    assert_eq!(
+        (cause(&packets), cause(&hybrid)),
+        (Some(("h7".into(), "compute")), Some(("h7".into(), "compute")))
+    );
+    // And the other way round.
+    let (packets, hybrid) = (play(&text("h6")), at_level("hybrid", &text("h6")));
+    assert_eq!(packets.collectives[2], hybrid.collectives[2]);
+    assert_eq!((packets.end_ns, packets.verdict), (hybrid.end_ns, hybrid.verdict));
+}
+
+/// What computes is there although nothing of its is sent.
+#[test]
+fn computations_of_a_job_are_played_with_it() {
+    let lines = "{\"rank\": 0, \"id\": 1, \"op\": \"send\", \"to\": 3, \"bytes\": 90000}\n\
+                 {\"rank\": 1, \"id\": 1, \"op\": \"send\", \"to\": 3, \"bytes\": 90000}\n\
+                 {\"rank\": 3, \"id\": 1, \"op\": \"recv\", \"from\": 0}\n\
+                 {\"rank\": 3, \"id\": 2, \"op\": \"recv\", \"from\": 1}\n\
+                 {\"rank\": 3, \"id\": 3, \"op\": \"compute\", \"ns\": 70000, \"after\": [1, 2]}\n\
+                 {\"rank\": 2, \"id\": 1, \"op\": \"compute\", \"ns\": 40000}\n";
+    let dir = folder(&[("lines.jsonl", lines)]);
+    let traffic = "[[workload]]\nkind = \"operations\"\nfile = \"lines.jsonl\"\nranks = 4\n";
+    let text = file("kind = \"fat_tree\"\nk = 4", traffic);
+    let at = |level: &str| {
+        let text = format!("level = \"{level}\"\n{text}");
+        load_in("t.toml", &text, dir.path()).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let (packets, hybrid) = (at("packet"), at("hybrid"));
+    assert!(levels(&hybrid).iter().all(|level| *level == Level::Packet));
+    assert_eq!(
+        (packets.end_ns, fct(&packets)),
+        (hybrid.end_ns, fct(&hybrid)),
+        "the run ends with what h3 computes"
+    );
+    assert!(packets.end_ns > packets.flows.iter().filter_map(|f| f.fct_ns).max().unwrap() + 69_000);
 }
 
 #[test]
 fn the_error_is_below_that_of_flow_level() {
-    for (name, traffic) in cases::cases(16).into_iter().filter(|(name, _)| !name.contains("ring")) {
+    // Nothing of a ring alone is congested.
+    for (name, traffic) in cases::cases(16).into_iter().filter(|(name, _)| !name.starts_with("ring")) {
         let text = cases::fabric(4, &traffic);
         let packets = play(&text);
         let error = |level: &str| cases::error(&packets, &at_level(level, &text));

@@ -6,9 +6,11 @@
 //! (queues, marks, pauses, losses, acknowledgements) is not there, and neither is the way in which congestion control finds
 //! its rates.
 //!
-//! At hybrid level the flows that share a bottleneck are then played frame by frame ([`hybrid`]), and the others are left as they are.
+//! At hybrid level the flows that share a bottleneck are then played frame by frame ([`hybrid`]), with all of their jobs ([`jobs`]), and the others are left as
+//! they are.
 
 mod hybrid;
+mod jobs;
 mod max_min;
 mod report;
 mod scope;

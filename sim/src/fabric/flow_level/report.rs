@@ -4,6 +4,7 @@ use super::hybrid::Packets;
 use super::scope;
 use super::world::{NEVER, Sending, World};
 use crate::fabric::collective_report::{self, Known};
+use crate::fabric::graph::{OpId, Work};
 use crate::fabric::level::Level;
 use crate::fabric::play::Undivided;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
@@ -38,27 +39,28 @@ impl World<'_> {
         let mut flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, &open)).collect();
         let mut parts: Vec<Option<Known>> = self.flows.iter().map(part).collect();
         let mut why = Vec::new();
+        let mut computed = self.computed(packets.as_ref().map_or(&[], |packets| &packets.section.ops));
         let mut timeline = timeline.finish(ns);
         if let Some(packets) = packets {
             why = self.why_hybrid(&packets);
-            let Packets { section, mut report, paused, .. } = packets;
+            let Packets { section, mut report, facts, .. } = packets;
             let played = section.flows.iter().zip(0u32..).filter(|(played, _)| **played);
             for ((_, id), (result, number)) in
                 played.zip(std::mem::take(&mut report.flows).into_iter().zip(0..))
             {
                 flows[id as usize] = FlowResult { id, level: Some(Level::Packet), ..result };
-                let paused = paused.get(&number).copied().unwrap_or(0);
+                let paused = facts.paused.get(&number).copied().unwrap_or(0);
                 let known = parts[id as usize].as_mut();
                 known.into_iter().for_each(|known| *known = Known { paused, slowed: "queue", ..*known });
             }
             timeline = std::mem::take(&mut report.timeline);
+            computed.extend(facts.computed);
             self.events += report.events;
             self.stopped |= report.stopped;
             why.append(&mut report.why);
             begun = report;
         }
-        let collectives =
-            collective_report::results(&self.reported, &flows, &parts, &self.operations.computed);
+        let collectives = collective_report::results(&self.reported, &flows, &parts, &computed);
         let done = flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
         let (fcts, slow): (Vec<u64>, Vec<u64>) =
             done.map(|(fct, alone)| (fct, (fct * 1000).div_ceil(alone.max(1)))).unzip();
@@ -163,9 +165,14 @@ impl World<'_> {
         let flows =
             self.flows.iter().map(|f| f.flow.id as usize).filter(|flow| !packets.section.flows[*flow]);
         let done = flows.map(|flow| known(self.outcomes[flow].done).unwrap_or(NEVER));
-        let computed = self.operations.computed.iter().map(|(_, at)| *at);
-        let goes_on = self.operations.computing().then_some(NEVER);
-        done.chain(computed).chain(goes_on).max().unwrap_or(0).min(self.ns())
+        let ops = &packets.section.ops;
+        let computed = self.computed(ops);
+        let is_beside =
+            |op: usize| !ops[op] && matches!(self.operations.op(op as OpId).work, Work::Compute { .. });
+        let ended = self.computations.iter().filter(|(op, _)| !ops[*op as usize]).count();
+        let goes_on = ended < (0..ops.len()).filter(|op| is_beside(*op)).count();
+        let computed = computed.iter().map(|(_, at)| *at);
+        done.chain(computed).chain(goes_on.then_some(NEVER)).max().unwrap_or(0).min(self.ns())
     }
 
     fn why_hybrid(&self, packets: &Packets) -> Vec<String> {
@@ -180,12 +187,18 @@ impl World<'_> {
         let switches = self.plan.names.len() - self.plan.hosts;
         let mut all = vec![format!(
             "{} of {} flows were played frame by frame, by {} of {switches} switches: they pass one of {} directions of links that are \
-             congested. {beside} of the others share links with them that are not: what they do to one another there is left out.",
+             congested, or are of a job of which others do. {beside} of the others share links with them that are not: what they do to one another there is left out.",
             count(played),
             played.len(),
             count(&packets.section.nodes[self.plan.hosts..]),
             packets.congested,
         )];
+        if packets.of_jobs > 0 {
+            all.push(format!(
+                "{} of them pass no congested link, but wait for flows that do, or these for them: their jobs are played as a whole.",
+                packets.of_jobs
+            ));
+        }
         if packets.held_back > 0 {
             all.push(format!(
                 "{} of them pass no congested link, but one that PFC held back.",

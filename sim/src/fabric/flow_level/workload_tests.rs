@@ -15,9 +15,8 @@ const MATRIX: &str =
 /// What becomes of a workload at hybrid level that passes a congested link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
+    /// With all of its flows that wait for one another.
     Played,
-    /// Its flows wait for one another.
-    Dependent,
     /// Neither level has it.
     Unknown,
 }
@@ -52,7 +51,7 @@ fn files() -> tempfile::TempDir {
 
 /// Keys of workloads of a kind that send something to h3, or from it over an uplink, and what becomes of them.
 fn of_kind(kind: &str) -> Vec<(String, Fate)> {
-    use Fate::{Dependent, Played, Unknown};
+    use Fate::{Played, Unknown};
     let ranks = |more: &str, fate| vec![(format!("ranks = 4\n{more}"), fate)];
     let read = |files: &[(&str, Fate)]| {
         files.iter().map(|(file, fate)| (format!("file = \"{file}\"\n"), *fate)).collect()
@@ -73,21 +72,21 @@ fn of_kind(kind: &str) -> Vec<(String, Fate)> {
         | "reduce_scatter"
         | "all_gather"
         | "tree_all_reduce"
-        | "halving_doubling_all_reduce" => ranks("bytes = \"90KB\"\n", Dependent),
-        "hierarchical_all_reduce" | "rail_all_reduce" => ranks("group = 2\nbytes = \"90KB\"\n", Dependent),
+        | "halving_doubling_all_reduce" => ranks("bytes = \"90KB\"\n", Played),
+        "hierarchical_all_reduce" | "rail_all_reduce" => ranks("group = 2\nbytes = \"90KB\"\n", Played),
         "pipeline" => {
-            ranks("microbatches = 2\nbytes = \"90KB\"\nforward = \"1us\"\nbackward = \"1us\"\n", Dependent)
+            ranks("microbatches = 2\nbytes = \"90KB\"\nforward = \"1us\"\nbackward = \"1us\"\n", Played)
         }
-        "storage" => ranks("servers = 1\nios = 2\nbytes = \"90KB\"\n", Dependent),
-        "htsim_matrix" => read(&[("free.cm", Played), ("triggered.cm", Dependent)]),
+        "storage" => ranks("servers = 1\nios = 2\nbytes = \"90KB\"\n", Played),
+        "htsim_matrix" => read(&[("free.cm", Played), ("triggered.cm", Played)]),
         "hpcc_flows" => read(&[("flows.txt", Played)]),
-        "operations" => read(&[("free.jsonl", Played), ("sum.jsonl", Dependent)])
+        "operations" => read(&[("free.jsonl", Played), ("sum.jsonl", Played)])
             .into_iter()
             .map(|(keys, fate): (String, Fate)| (keys + "ranks = 4\n", fate))
             .collect(),
         "chakra" => {
             let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs/sim/chakra.{rank}.et");
-            ranks(&format!("file = \"{}\"\n", shipped.display()), Dependent)
+            ranks(&format!("file = \"{}\"\n", shipped.display()), Played)
         }
         "inc_all_reduce" => vec![("bytes = \"16KB\"\n".into(), Unknown)],
         other => panic!("no workload of kind {other} is played at hybrid level: add one"),
@@ -148,17 +147,6 @@ fn every_kind_of_workload_is_played_as_packets_are_or_refused() {
                 let packets = at("packet", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
                 match (at("hybrid", &text), fate) {
                     (Ok(hybrid), Fate::Played) => assert_as_packets(&packets, &hybrid, &text),
-                    // Where nothing else is, it may pass no congested link.
-                    (Ok(hybrid), Fate::Dependent) if beside.is_empty() => {
-                        assert!(hybrid.flows.iter().all(|f| f.level == Some(Level::Flow)), "{text}");
-                        assert_as_packets(&packets, &hybrid, &text);
-                    }
-                    (Err(e), Fate::Dependent) => {
-                        assert!(
-                            e.contains("passes a congested link") && e.contains("\"packet\" or \"flow\""),
-                            "{e}\n{text}"
-                        );
-                    }
                     (Err(e), Fate::Unknown) => assert!(e.contains("play level = \"packet\""), "{e}\n{text}"),
                     (hybrid, fate) => panic!("{fate:?}, and it is {:?}\n{text}", hybrid.map(|r| r.verdict)),
                 }

@@ -5,7 +5,7 @@ use super::scope;
 use crate::fabric::FabricError;
 use crate::fabric::collective::lay_out_with_engines;
 use crate::fabric::faults::both;
-use crate::fabric::graph::{Collective, Op, Work};
+use crate::fabric::graph::{Collective, OpId, Work};
 use crate::fabric::hosts;
 use crate::fabric::links::{Direction, Line, directions, lines, outgoing};
 use crate::fabric::operations::{Due, Operations};
@@ -156,8 +156,8 @@ pub(super) struct World<'a> {
     pub flows: Vec<Planned>,
     pub outcomes: Vec<Outcome>,
     pub operations: Operations,
-    /// Flows that wait for the end of something, or something for theirs.
-    pub dependent: Vec<bool>,
+    /// Computations that have ended, and when.
+    pub computations: Vec<(OpId, Ps)>,
     /// What is reported together, and the numbers of its workloads.
     pub reported: Vec<(usize, Collective)>,
     rates: MaxMin,
@@ -196,21 +196,6 @@ fn busiest_lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<Option<usi
     (busiest.iter().map(|lane| std::mem::take(&mut names[*lane])).collect(), kept)
 }
 
-/// By number of the flow: operations on it wait for others, or others for them.
-fn dependent(ops: &[Op], flows: usize) -> Vec<bool> {
-    let mut dependent = vec![false; flows];
-    let mut note = |op: &Op| {
-        if let Work::Send(flow) | Work::Receive(flow) = op.work {
-            dependent[flow as usize] = true;
-        }
-    };
-    for op in ops.iter().filter(|op| !op.after.is_empty()) {
-        note(op);
-        op.after.iter().for_each(|before| note(&ops[*before as usize]));
-    }
-    dependent
-}
-
 impl<'a> World<'a> {
     pub fn new(spec: &'a FabricSpec) -> Result<Self, FabricError> {
         let ((), (plan, engines)) = both(scope::check(spec), lay_out_with_engines(spec))?;
@@ -233,7 +218,7 @@ impl<'a> World<'a> {
             contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],
             dirs,
             outcomes: vec![Outcome { start: NEVER, done: NEVER }; flows.len()],
-            dependent: dependent(&ops, flows.len()),
+            computations: Vec::new(),
             operations: Operations::new(ops, flows.len()),
             reported: collectives,
             queue: Queue::new(0, 0),
@@ -250,6 +235,17 @@ impl<'a> World<'a> {
             done: 0,
             stopped: false,
         })
+    }
+
+    /// Hosts of computations, and when these ended; `without`: operations that are left out.
+    pub fn computed(&self, without: &[bool]) -> BTreeSet<(u32, Nanos)> {
+        let of = |(op, at): &(OpId, Ps)| match self.operations.op(*op).work {
+            Work::Compute { host, .. } if !without.get(*op as usize).is_some_and(|out| *out) => {
+                Some((host, at.div_ceil(PS)))
+            }
+            _ => None,
+        };
+        self.computations.iter().filter_map(of).collect()
     }
 
     /// All of a flow was sent.
@@ -317,7 +313,10 @@ impl<'a> World<'a> {
             let mut at = |time, due: Due| queue.push(time, due.into());
             match event {
                 Event::Start { flow } => self.start(flow),
-                Event::Computed { op } => self.operations.computed(op, now, &mut at),
+                Event::Computed { op } => {
+                    self.operations.computed(op, now, &mut at);
+                    self.computations.push((op, now));
+                }
                 Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
                 Event::Delivered { flow } => {
                     self.operations.received(flow, now, &mut at);
