@@ -1,5 +1,6 @@
 //! Where the replay of a capture differs from what was written beside its frames.
 
+use super::phase::{self, Losses, OtherLimit, is_crowded_out};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, MarkPoint, WredConfig};
 use weir_mgmt::admin::comment::{Departure, FrameHistory};
@@ -20,6 +21,8 @@ pub struct Difference {
     pub captured: String,
     /// As it is now.
     pub replayed: String,
+    /// It may be one of phase alone: which frame finds the last room of a full queue, or what follows from that.
+    pub phase: bool,
 }
 
 /// What a comparison comes to.
@@ -27,6 +30,8 @@ pub struct Difference {
 pub enum Verdict {
     /// Nothing that could be judged differs.
     Pass,
+    /// Which frames found the last room of a full queue, and nothing else.
+    SameTotals,
     /// Something differs.
     Fail,
     /// Nothing could be judged.
@@ -38,6 +43,7 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
+            Self::SameTotals => "SAME TOTALS",
             Self::Fail => "FAIL",
             Self::Undecided => "UNDECIDED",
         }
@@ -91,6 +97,10 @@ pub struct Comparison {
     pub totals: [Totals; 2],
     /// In the order of the frames.
     pub differences: Vec<Difference>,
+    /// Where differences may be of phase: what was lost for want of room.
+    pub losses: Vec<Losses>,
+    /// Where they may: a queue whose limit is another one.
+    pub other_limit: Option<OtherLimit>,
     /// Marks that differ between Kmin and Kmax, where a draw decides.
     pub drawn: u64,
     /// Frames whose destination was learned only after they had come.
@@ -99,12 +109,13 @@ pub struct Comparison {
     pub other_depths: u64,
 }
 
-/// Compares the frames of one port. Both in the order in which their stories ended. `lacks`: frames that came to the port are not among
-/// them; what hangs on how full the switch was is then compared only where that is known.
+/// Compares the frames of one port. Both in the order in which their stories ended. `lengths`: of each frame, by its number, bytes. `lacks`:
+/// frames that came to the port are not among them; what hangs on how full the switch was is then compared only where that is known.
 pub fn compare(
     config: &Config,
     captured: &[FrameHistory],
     replayed: &[FrameHistory],
+    lengths: &BTreeMap<u64, u64>,
     lacks: bool,
 ) -> Comparison {
     let totals = [captured, replayed].map(Totals::of);
@@ -118,6 +129,10 @@ pub fn compare(
         }
     }
     found.order(captured, replayed);
+    if found.differences.iter().any(|difference| difference.phase) {
+        found.losses = phase::losses(config, [captured, replayed], lengths);
+        found.other_limit = phase::other_limit(&found.losses, [captured, replayed], lengths);
+    }
     found.differences.sort_by_key(|difference| difference.frame);
     found
 }
@@ -126,7 +141,9 @@ impl Comparison {
     /// A frame has its class without a switch: one that was compared no further says nothing.
     pub fn verdict(&self) -> Verdict {
         let judged = |what: &str| self.compared.get(what).is_some_and(|compared| compared.judged > 0);
+        let explained = self.other_limit.is_none() && self.losses.iter().all(Losses::agree);
         match self.differences.is_empty() {
+            false if explained && self.differences.iter().all(|d| d.phase) => Verdict::SameTotals,
             false => Verdict::Fail,
             true if ["verdict", "departure", "mark", "order"].into_iter().any(judged) => Verdict::Pass,
             true => Verdict::Undecided,
@@ -142,7 +159,12 @@ impl Comparison {
     }
 
     fn differ(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
-        self.differences.push(Difference { frame, what, captured, replayed });
+        self.differences.push(Difference { frame, what, captured, replayed, phase: false });
+    }
+
+    /// The same of a difference that may be one of phase.
+    fn differ_in_phase(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
+        self.differences.push(Difference { frame, what, captured, replayed, phase: true });
     }
 
     fn frame(&mut self, config: &Config, was: &FrameHistory, is: &FrameHistory) {
@@ -183,6 +205,18 @@ impl Comparison {
                 self.lack("verdict");
             } else {
                 self.judge("verdict");
+                let crowded_out = is_crowded_out(was) || is_crowded_out(is);
+                if before != after
+                    && crowded_out
+                    && before != XOFF
+                    && after != XOFF
+                    && !refused(was)
+                    && !refused(is)
+                {
+                    self.differ_in_phase(number, "verdict", before, after);
+                    // Where it went, and how, follows from that.
+                    return;
+                }
                 if before != after {
                     let what = if before == XOFF || after == XOFF { "pause" } else { "verdict" };
                     self.differ(number, what, before, after);
@@ -192,9 +226,7 @@ impl Comparison {
         if unfollowed || was.on_its_way {
             return;
         }
-        let crowded_out =
-            |history: &FrameHistory| history.losses.iter().any(|(_, reason)| hangs_on_others(reason));
-        if self.lacks && (crowded_out(was) || crowded_out(is)) {
+        if self.lacks && (is_crowded_out(was) || is_crowded_out(is)) {
             self.lack("departure");
             return;
         }
@@ -208,7 +240,11 @@ impl Comparison {
             (places, losses)
         };
         if gone(was) != gone(is) {
-            self.differ(number, "departure", history_text(was), history_text(is));
+            let (before, after) = (history_text(was), history_text(is));
+            match is_crowded_out(was) || is_crowded_out(is) {
+                true => self.differ_in_phase(number, "departure", before, after),
+                false => self.differ(number, "departure", before, after),
+            }
             return;
         }
         for before in &was.departures {
@@ -242,33 +278,49 @@ impl Comparison {
                     });
                     format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
                 };
-                self.differ(number, "mark", text(before, depths[0]), text(after, depths[1]));
+                let (was, is) = (text(before, depths[0]), text(after, depths[1]));
+                // Each is what the curve makes of its own depth, which other frames before it have moved.
+                let follows = |left: &Departure, decided: Option<(WredConfig, u64)>| {
+                    decided.is_some_and(|(wred, depth)| left.marked == (depth > wred.kmax))
+                };
+                match is_another_queue && follows(before, depths[0]) && follows(after, depths[1]) {
+                    true => self.differ_in_phase(number, "mark", was, is),
+                    false => self.differ(number, "mark", was, is),
+                }
             }
         }
     }
 
     /// The order in which frames with one destination left each port; each queue, where frames are lacking that had their turns.
     fn order(&mut self, captured: &[FrameHistory], replayed: &[FrameHistory]) {
-        let (lacks, elsewhere) = (self.lacks, std::mem::take(&mut self.elsewhere));
-        let by_place = |histories: &[FrameHistory]| {
+        let elsewhere = std::mem::take(&mut self.elsewhere);
+        let by_place = |histories: &[FrameHistory], queues: bool| {
             let mut places: BTreeMap<(String, Option<u8>), Vec<u64>> = BTreeMap::new();
             for history in histories.iter().filter(|history| !elsewhere.contains(&history.number)) {
                 if let [left] = &history.departures[..] {
-                    let place = (left.port.clone(), lacks.then_some(left.queue));
+                    let place = (left.port.clone(), queues.then_some(left.queue));
                     places.entry(place).or_default().push(history.number);
                 }
             }
             places
         };
-        let (was, is) = (by_place(captured), by_place(replayed));
-        for (place, before) in &was {
-            let Some(after) = is.get(place) else { continue };
-            let port = &place.0;
-            let common = |these: &[u64], those: &[u64]| {
-                let those: BTreeSet<u64> = those.iter().copied().collect();
-                these.iter().copied().filter(|number| those.contains(number)).collect::<Vec<_>>()
+        // In the order of either side those that left there on both.
+        let common = |queues: bool| {
+            let (was, mut is) = (by_place(captured, queues), by_place(replayed, queues));
+            let both = |(place, before): ((String, Option<u8>), Vec<u64>)| {
+                let after = is.remove(&place)?;
+                let sets = [&before, &after].map(|these| these.iter().copied().collect::<BTreeSet<u64>>());
+                let of = |these: Vec<u64>, those: &BTreeSet<u64>| -> Vec<u64> {
+                    these.into_iter().filter(|number| those.contains(number)).collect()
+                };
+                Some((place.0, of(before, &sets[1]), of(after, &sets[0])))
             };
-            let (before, after) = (common(before, after), common(after, before));
+            was.into_iter().filter_map(both).collect::<Vec<_>>()
+        };
+        // Where other frames are dropped others have a turn, but none of a queue overtakes.
+        let phase = self.differences.iter().any(|difference| difference.phase)
+            && common(true).iter().all(|(_, before, after)| before == after);
+        for (port, before, after) in common(self.lacks) {
             // One alone has no order.
             if before.len() > 1 {
                 before.iter().for_each(|_| self.judge("order"));
@@ -278,7 +330,10 @@ impl Comparison {
                 let places = pairs.filter(|(before, after)| before != after).count();
                 let captured = format!("next by {port}");
                 let replayed = format!("frame {other} goes before it; {places} places differ");
-                self.differ(*first, "order", captured, replayed);
+                match phase {
+                    true => self.differ_in_phase(*first, "order", captured, replayed),
+                    false => self.differ(*first, "order", captured, replayed),
+                }
             }
         }
     }
@@ -296,7 +351,7 @@ fn mark_depth(config: &Config, history: &FrameHistory, left: &Departure) -> Opti
 }
 
 /// Whether a frame is lost for such a reason because of others: of what they hold, or of how many came.
-fn hangs_on_others(reason: &str) -> bool {
+pub(super) fn hangs_on_others(reason: &str) -> bool {
     let (stage, what) = reason.split_once('.').unwrap_or((reason, ""));
     matches!(stage, "ingress" | "egress" | "watchdog" | "handoff") && !what.ends_with("_down")
 }

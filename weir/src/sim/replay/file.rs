@@ -45,6 +45,12 @@ struct Interface {
     filtered: bool,
 }
 
+/// What a pcapng file begins with, in either byte order: the type of its section header.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// First words of a classic pcap file: with time stamps in microseconds, in nanoseconds, and of Kuznetzov's.
+const CLASSIC: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
+
 /// What to do about a file that another program has changed.
 pub const AS_WRITTEN: &str = "replay the file as `weir capture` wrote it";
 
@@ -53,8 +59,19 @@ impl CaptureFile {
     ///
     /// # Errors
     /// It is no pcapng file, is cut short, or has frames without their headers.
-    pub fn read(input: impl Read) -> Result<Self> {
-        let mut reader = match PcapNgReader::new(input) {
+    pub fn read(mut input: impl Read) -> Result<Self> {
+        let mut magic = Vec::new();
+        // What cannot be read here cannot be read below, where it is told.
+        let _ = input.by_ref().take(4).read_to_end(&mut magic);
+        if CLASSIC.iter().any(|number| magic == number.to_le_bytes() || magic == number.to_be_bytes()) {
+            let what =
+                "a classic pcap file, not pcapng: it has no place for what the switch did with a frame";
+            return Err(refuse("", what, AS_WRITTEN));
+        }
+        if magic.len() == SECTION.len() && magic != SECTION {
+            return Err(refuse("", "not a pcapng file", "`weir capture` writes them"));
+        }
+        let mut reader = match PcapNgReader::new(magic.chain(input)) {
             Ok(reader) => reader,
             Err(PcapError::IoError(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(refuse("", "cut short: not even its first block is whole", "capture again"));

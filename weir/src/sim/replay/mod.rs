@@ -2,6 +2,7 @@
 
 mod compare;
 mod file;
+mod phase;
 
 use crate::Outcome;
 use crate::check;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use compare::{Compared, Comparison, Difference, Totals, Verdict, compare};
 use file::{AS_WRITTEN, CaptureFile, Captured};
+use phase::{Losses, OtherLimit};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -72,7 +74,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
         print(&capture, &found);
     }
     Ok(match found.verdict() {
-        Verdict::Pass => Outcome::Good,
+        Verdict::Pass | Verdict::SameTotals => Outcome::Good,
         Verdict::Fail => Outcome::Bad,
         Verdict::Undecided => Outcome::Undecided,
     })
@@ -96,7 +98,9 @@ fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Ve
         Some(FrameHistory { number, ..history })
     };
     let replayed: Vec<FrameHistory> = replayed.frames.into_iter().filter_map(renumbered).collect();
-    let found = compare(config, &captured, &replayed, capture.lacks_frames());
+    let length = |frame: &Captured| Some((frame.history.as_ref()?.number, frame.len as u64));
+    let lengths = capture.frames.iter().filter_map(length).collect();
+    let found = compare(config, &captured, &replayed, &lengths, capture.lacks_frames());
     Ok((written, found))
 }
 
@@ -172,7 +176,13 @@ fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u
 
 fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: &Comparison) -> Value {
     let totals = |t: Totals| json!({ "frames": t.frames, "dropped": t.dropped, "marked": t.marked, "paused": t.paused });
-    let one = |d: &Difference| json!({ "frame": d.frame, "what": d.what, "captured": d.captured, "replayed": d.replayed });
+    let one = |d: &Difference| json!({ "frame": d.frame, "what": d.what, "captured": d.captured, "replayed": d.replayed, "phase": d.phase });
+    let losses = |l: &Losses| {
+        json!({
+            "port": l.port, "tc": l.class[0], "pg": l.class[1], "queue": l.class[2], "reason": l.reason,
+            "captured": l.frames[0], "replayed": l.frames[1], "most_apart_bytes": l.apart, "explained_bytes": l.explained,
+        })
+    };
     json!({
         "file": file,
         "port": port,
@@ -182,6 +192,8 @@ fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: 
         "filtered": capture.filtered,
         "compared": found.compared.iter().map(|(what, n)| (*what, json!({ "judged": n.judged, "lacking": n.lacking }))).collect::<BTreeMap<_, _>>(),
         "differences": found.differences.iter().map(one).collect::<Vec<_>>(),
+        "losses": found.losses.iter().map(losses).collect::<Vec<_>>(),
+        "other_limit": found.other_limit.as_ref().map(|l| json!({ "port": l.port, "queue": l.queue, "captured_bytes": l.deepest[0], "replayed_bytes": l.deepest[1] })),
         "drawn_marks": found.drawn,
         "learned_since": found.learned_since,
         "other_depths": found.other_depths,
@@ -212,7 +224,10 @@ fn print(capture: &CaptureFile, found: &Comparison) {
             found.learned_since,
             "frames came before their destination was known; where they went is not compared",
         ),
-        (found.other_depths, "frames found another depth: their queue held frames that are not in the file"),
+        (
+            found.other_depths,
+            "frames found another depth: their queue held frames that are not in the file, or others were dropped",
+        ),
         (capture.missed, "records found no room while the capture was made"),
     ];
     notes.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| say!("  {count} {what}"));
@@ -224,9 +239,27 @@ fn print(capture: &CaptureFile, found: &Comparison) {
     if !lacking.is_empty() {
         say!("  cannot be judged: the capture lacks frames: {lacking}");
     }
+    for l in &found.losses {
+        let [was, is] = l.frames;
+        let [tc, pg, queue] = l.class;
+        say!(
+            "  lost at {}, tc {tc} pg {pg} queue {queue}: {}: {was} / {is}, at most {} bytes apart; a difference of phase explains {}",
+            if l.port.is_empty() { "several ports" } else { &l.port },
+            l.reason,
+            l.apart,
+            l.explained
+        );
+    }
+    if let Some(OtherLimit { port, queue, deepest: [was, is] }) = &found.other_limit {
+        say!("  queue {queue} of {port} has another limit: full it had {was} bytes, and {is} in the replay");
+    }
     let verdict = found.verdict();
     let why = match verdict {
         Verdict::Pass => format!("as captured: {}", list(|compared| compared.judged)),
+        Verdict::SameTotals => format!(
+            "as captured, but for which frames found the last room of a full queue ({})",
+            counted(count as u64, "difference")
+        ),
         Verdict::Fail => counted(count as u64, "difference"),
         Verdict::Undecided => "of what the switch did with these frames nothing can be judged".to_owned(),
     };

@@ -64,6 +64,17 @@ fn captured(config: &Config) -> Vec<u8> {
 
 /// What a worker with a tap on p0 sees: bursts of two classes, four times what p1 can carry. Written as `weir capture` does for this order.
 fn watched(config: &Config, order: &Value) -> Vec<u8> {
+    watched_for(config, order, (ROUNDS, 1, 0), |_, n| n % 2 == 0)
+}
+
+/// The same for so many turns, of which ports are looked at in every `nth` alone, and bursts but for the first come `late` turns later. `is_lossless`: the class of a frame, by the round of its
+/// burst and its place there.
+fn watched_for(
+    config: &Config,
+    order: &Value,
+    (rounds, nth, late): (u64, u64, u64),
+    is_lossless: fn(u64, u64) -> bool,
+) -> Vec<u8> {
     let watch = Watch::from_json(order.to_string().as_bytes()).unwrap();
     let devices = [1, 2].map(|n| Device { mac: Mac([2, 0, 0, 0, 1, n]), pfc: true, ..Device::default() });
     let mut switch: Switch<OwnedFrame> = Switch::new(switch_params(config, &devices, 1).unwrap()).unwrap();
@@ -87,15 +98,15 @@ fn watched(config: &Config, order: &Value) -> Vec<u8> {
     let mut capture = Capture::new(&mut written, "p0", 256, only.as_deref()).unwrap();
     let mut now = 1_000_000;
     let mut round = 0;
-    while round < ROUNDS || switch.held() > 0 {
-        if round < ROUNDS && round % 10 == 0 {
+    while round < rounds || switch.held() > 0 {
+        if round < rounds && (round == 0 || round % 10 == late) {
             // Classes in turn, so that a burst mixes them.
             let mut burst: Burst<OwnedFrame> =
-                (0..8).map(|n| frame(0, 1, if n % 2 == 0 { 26 } else { 0 })).collect();
+                (0..8).map(|n| frame(0, 1, if is_lossless(round, n) { 26 } else { 0 })).collect();
             switch.receive(PortId(0), &mut burst, now);
         }
         switch.tick(now);
-        for port in [0, 1] {
+        for port in [0, 1].into_iter().filter(|_| round % nth == 0) {
             while switch.transmit(PortId(port), BURST, now, &mut Out) > 0 {}
         }
         joiner.poll(&info).into_iter().try_for_each(|line| capture.note(line)).unwrap();
@@ -263,10 +274,15 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
         let said = refused(&file[..file.len() - cut], &config);
         assert!(said.contains("cut short"), "{said}");
     }
-    assert!(
-        refused(b"\xd4\xc3\xb2\xa1 this is an older format altogether", &config)
-            .contains("not a pcapng file")
-    );
+    // Of either byte order, whole or not.
+    for classic in [&b"\xd4\xc3\xb2\xa1 and more"[..], b"\xa1\xb2\x3c\x4d", b"\x34\xcd\xb2\xa1\x02"] {
+        let said = refused(classic, &config);
+        assert!(
+            said.contains("a classic pcap file, not pcapng") && said.contains("as `weir capture` wrote it"),
+            "{said}"
+        );
+    }
+    assert!(refused(b"this is no capture at all, of any kind", &config).contains("not a pcapng file"));
     let renamed = load(&text().replace("\"p0\"", "\"q0\""));
     assert!(refused(&file, &renamed).contains("c.toml has no such port; it has q0, p1"));
     assert!(
@@ -318,4 +334,75 @@ fn marks_that_frames_behind_the_last_one_caused_are_not_judged() {
         let other = load(&text().replace("20KB", kmin));
         assert_eq!(whats(&again(&first, &other).unwrap()), BTreeSet::from(["mark"]), "{kmin}");
     }
+}
+
+/// A limit that stands still in the lossy queue, and for the other class all the room there is.
+fn full(limit: &str) -> String {
+    text().replace("size = \"2MiB\"", "size = \"32MiB\"").replace("dynamic_th = -5", "dynamic_th = 7")
+        + "[[buffer.profile]]\nname = \"egress_lossy\"\nstatic_th = \""
+        + limit
+        + "\"\n"
+}
+
+/// A capture of a switch that looks at its ports every so many us: a frame leaves up to that much later than in the replay. One in 32 is of the
+/// lossless class, which has more than it needs.
+fn looking_every(us: u64) -> Vec<u8> {
+    let order = json!({ "port": "p0", "count": 1_000_000, "bytes": 256 });
+    watched_for(&load(&full("30KB")), &order, (4000, us, 3), |round, n| round % 40 == 3 && n == 0)
+}
+
+/// Where a queue is full, a few microseconds decide which of two frames is dropped, and that is all that differs.
+#[test]
+fn a_difference_of_phase_at_a_full_queue_has_a_verdict_of_its_own() {
+    let (file, config) = (looking_every(7), load(&full("30KB")));
+    let found = again(&file, &config).unwrap();
+    let some: Vec<_> = found.differences.iter().filter(|d| !d.phase).take(3).collect();
+    let told = (&found.losses, &found.other_limit, some, found.totals);
+    assert_eq!(found.verdict(), Verdict::SameTotals, "{told:?}");
+    assert!(
+        found.differences.iter().any(|d| d.what == "verdict") && found.differences.iter().all(|d| d.phase)
+    );
+    let [lost] = &found.losses[..] else { panic!("{:?}", found.losses) };
+    assert_eq!((&*lost.port, lost.class), ("p1", [0, 0, 0]));
+    let [was, is] = lost.frames;
+    assert!(was > 1000 && was.abs_diff(is) <= 2, "{lost:?}");
+    // Of one frame they are apart, in the twinkling of a turn.
+    assert!((1..=2 * FRAME_BYTES as u64).contains(&lost.apart), "{lost:?}");
+    // The switch that looks in time has nothing of it.
+    let in_time = looking_every(1);
+    assert_eq!(again(&in_time, &config).unwrap().verdict(), Verdict::Pass);
+}
+
+/// What is no phase is found beside one: a slower port, another limit, another class, other pauses.
+#[test]
+fn a_difference_of_phase_hides_no_other() {
+    let file = looking_every(7);
+    let against = |file: &[u8], text: &str| again(file, &load(text)).unwrap();
+    // A port that is looked at less often than a frame takes loses time of its line, which adds up; so does a slower one.
+    let lost_time = against(&looking_every(13), &full("30KB"));
+    assert!(lost_time.differences.iter().all(|d| d.phase) && lost_time.verdict() == Verdict::Fail);
+    let slower = against(&file, &full("30KB").replace("rate = \"1G\"", "rate = \"950M\""));
+    assert_eq!(slower.verdict(), Verdict::Fail);
+    assert!(slower.losses.iter().any(|lost| !lost.agree()), "{:?}", slower.losses);
+    // One frame more or less in the queue, which moves no total.
+    for limit in ["28KB", "31KB"] {
+        let other = against(&file, &full(limit));
+        assert!(other.losses.iter().all(Losses::agree), "{:?}", other.losses);
+        assert_eq!(other.verdict(), Verdict::Fail, "{limit}");
+        let OtherLimit { port, queue, deepest: [was, is] } = other.other_limit.unwrap();
+        assert_eq!((&*port, queue, was), ("p1", 0, 25 * FRAME_BYTES as u64));
+        assert!(is == was - FRAME_BYTES as u64 || is == was + FRAME_BYTES as u64, "{limit}: {is}");
+    }
+    // A limit that moves with what is free.
+    let moving = against(&file, &full("30KB").replace("static_th = \"30KB\"", "dynamic_th = -8"));
+    assert_eq!(moving.verdict(), Verdict::Fail);
+    let fails = |found: Comparison, what: &str| {
+        assert_eq!(found.verdict(), Verdict::Fail);
+        assert!(found.differences.iter().any(|d| d.what == what && !d.phase), "{what}");
+    };
+    fails(against(&changed(&file, 5, "pg 3 queue 3", "pg 3 queue 4"), &full("30KB")), "class");
+    fails(
+        against(&file, &full("30KB").replace("dynamic_th = 7", "reserved = 0\nstatic_th = \"1KB\"")),
+        "pause",
+    );
 }
