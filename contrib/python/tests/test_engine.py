@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
 from conftest import sweep
 
-from weir_sim import Plan, WeirError, engine
+from weir_sim import Plan, WeirError, engine, task
 
 
 def wrapper(folder: Path, weir: str, before: str) -> str:
@@ -45,6 +48,42 @@ def test_a_point_whose_worker_is_killed_is_played_by_another(cluster: None, weir
     merged = engine.run(plan, tmp_path / "parts", weir=wrapper(tmp_path, weir, before))
     assert [(tmp_path / f"killed{n}").exists() for n in (1, 2, 3)] == [True] * 3
     assert merged.digest == digest
+
+
+def test_folders_of_workers_that_were_killed_are_removed(weir: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    # Somebody else's, which has no lock.
+    (tmp_path / "tmp/weir-sim-other").mkdir()
+    packed = task.pack(Plan.read(plan, weir=weir).files)
+    # It ends without cleaning up, while its run is under way; the run is held up until then.
+    slow = wrapper(tmp_path, weir, f"touch {tmp_path}/begun; sleep 60")
+    worker = multiprocessing.get_context("fork").Process(target=task.play, args=(packed, slow, "tables", 0, 12))
+    worker.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+
+    def folders() -> list[Path]:
+        return sorted(path for path in (tmp_path / "tmp").iterdir() if path.name != "weir-sim-other")
+
+    left = folders()
+    assert len(left) == 1
+    task.sweep_folders()
+    assert folders() == left, "its worker lives"
+    worker.kill()
+    worker.join()
+    assert folders() == left, "nobody has cleaned up"
+    task.play(packed, weir, "tables", 0, 12)
+    assert folders() == []
+    assert (tmp_path / "tmp/weir-sim-other").exists()
+
+
+def test_a_plan_that_a_worker_refuses_is_named_as_it_is_here(weir: str, plan: Path) -> None:
+    packed = task.pack(Plan.read(plan, weir=weir).files)
+    root, name, contents = packed
+    broken = {**contents, name: contents[name].replace(b"link.rate", b"link.rat")}
+    with pytest.raises(RuntimeError, match=f"{plan.parent}/plan.toml:8: axis `link.rat`"):
+        task.play((root, name, broken), weir, "tables", 0, 12)
 
 
 def test_what_is_there_is_not_played_again(cluster: None, weir: str, plan: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -11,21 +12,46 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-def pack(files: Sequence[Path]) -> tuple[str, dict[str, bytes]]:
-    """The plan, which is the first of `files`, and the contents of all, by their paths from the folder that holds them all."""
+#: Folders of workers begin with this,
+PREFIX = "weir-sim-"
+#: and hold a file that is locked as long as the worker lives.
+LOCK = "worker.lock"
+
+
+#: The folder that holds all files of a plan, the path of the plan from there, and the contents of all by such paths.
+Packed = tuple[str, str, Mapping[str, bytes]]
+
+
+def pack(files: Sequence[Path]) -> Packed:
+    """The plan, which is the first of `files`, with all of them."""
     paths = [os.path.abspath(file) for file in files]
     root = os.path.commonpath([os.path.dirname(path) for path in paths])
     contents = {os.path.relpath(path, root): Path(path).read_bytes() for path in paths}
-    return os.path.relpath(paths[0], root), contents
+    return root, os.path.relpath(paths[0], root), contents
 
 
-def play(packed: tuple[str, Mapping[str, bytes]], weir: str, keep: str, index: int, points: int) -> tuple[str, dict[str, bytes]]:
+def sweep_folders() -> None:
+    """Removes the folders of this user's workers that were killed: nobody holds their lock. What another one removes is gone, too."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            # A folder without one has just been made, or is not ours.
+            with open(folder / LOCK) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def play(packed: Packed, weir: str, keep: str, index: int, points: int) -> tuple[str, dict[str, bytes]]:
     """Plays point `index` of `points`: the name of this machine, and the files of the result by their paths.
 
     A point that `weir` refuses has a result, too: the reason. Raises RuntimeError: `weir` cannot be run, or refused the plan.
     """
-    plan, contents = packed
-    with tempfile.TemporaryDirectory(prefix="weir-sim-") as folder:
+    root, plan, contents = packed
+    sweep_folders()
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder, open(Path(folder, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        Path(lock.name).rename(Path(folder, LOCK))
         for name, content in contents.items():
             path = Path(folder, "plan", name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,5 +68,7 @@ def play(packed: tuple[str, Mapping[str, bytes]], weir: str, keep: str, index: i
         except OSError as error:
             raise RuntimeError(f"{here}: {error.filename} cannot be run: {error.strerror}") from error
         if done.returncode not in (0, 1):
-            raise RuntimeError(f"{here}: {done.stderr.strip()}")
+            # The plan as its owner knows it: the folder here is gone by the time this is read.
+            said = done.stderr.strip().replace(str(Path(folder, "plan")), root)
+            raise RuntimeError(f"{here}: {said}")
         return here, {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
