@@ -234,6 +234,11 @@ impl Collector {
         Some((slot.opened, self.all() & !slot.arrived))
     }
 
+    /// Children that a number waits for, a bit each; none where it has gone out.
+    pub fn missing(&self, number: u64) -> u64 {
+        if number < self.base { 0 } else { self.all() & !self.slots[self.at(number)].arrived }
+    }
+
     /// The oldest number goes out without those that are missing. `false`: it can not, its source is missing.
     pub fn close(&mut self) -> bool {
         let at = self.at(self.base);

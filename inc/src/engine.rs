@@ -2,7 +2,7 @@
 
 use crate::drops::Drop;
 use crate::immediate::Failure;
-use crate::job::{Job, Transmit};
+use crate::job::{Chosen, Job, Transmit};
 use crate::kernels::Kernels;
 use crate::params::{JobParams, Refusal};
 use crate::places::Places;
@@ -131,7 +131,17 @@ impl Engine {
 
     /// The job of this name.
     pub fn job(&self, id: u32) -> Option<&Job> {
-        self.jobs[self.places.find(id)?].as_deref()
+        self.at(self.places.find(id)?)
+    }
+
+    /// The job in this place.
+    pub(crate) fn at(&self, at: usize) -> Option<&Job> {
+        self.jobs.get(at)?.as_deref()
+    }
+
+    /// Place of the job that has a queue pair, and which of its peers that is.
+    pub(crate) fn owner(&self, qpn: Qpn) -> Option<(usize, usize)> {
+        self.places.owner(qpn)
     }
 
     /// Ends a job: its ranks are told. It stays, and answers who has not heard, until it is removed.
@@ -178,10 +188,18 @@ impl Engine {
 
     /// A frame came, without FCS. What can not be used is counted by its reason.
     pub fn receive(&mut self, bytes: &[u8], now: Nanos) {
+        let _ = self.accept(bytes, now);
+    }
+
+    /// The same. `Err`: why it is not used.
+    #[inline(always)]
+    pub(crate) fn accept(&mut self, bytes: &[u8], now: Nanos) -> Result<(), Drop> {
         self.counters.received += 1;
-        if let Err(drop) = self.take(bytes, now) {
+        let taken = self.take(bytes, now);
+        if let Err(drop) = taken {
             self.counters.drops[drop as usize] += 1;
         }
+        taken
     }
 
     fn take(&mut self, bytes: &[u8], now: Nanos) -> Result<(), Drop> {
@@ -211,15 +229,27 @@ impl Engine {
 
     /// The next frame to be sent at `now`, jobs in turn. The parts are valid until the next call.
     pub fn transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
-        let (at, chosen) = loop {
+        let (at, chosen) = self.choose(now)?;
+        self.write(at, chosen, now)
+    }
+
+    /// Which job is to send what to whom.
+    #[inline(always)]
+    pub(crate) fn choose(&mut self, now: Nanos) -> Option<(usize, Chosen)> {
+        loop {
             let at = self.next_runnable()?;
             let job = self.jobs[at].as_mut()?;
             if let Some(chosen) = job.choose(now, self.held) {
-                break (at, chosen);
+                return Some((at, chosen));
             }
             self.wake = self.wake.min(job.wake());
             self.runnable[at / 64] &= !(1 << (at % 64));
-        };
+        }
+    }
+
+    /// Writes that.
+    #[inline(always)]
+    pub(crate) fn write(&mut self, at: usize, chosen: Chosen, now: Nanos) -> Option<Transmit<'_>> {
         self.turn = at + 1;
         self.ip_id = self.ip_id.wrapping_add(1);
         self.counters.sent += 1;

@@ -5,6 +5,7 @@ mod model;
 mod receive;
 mod transmit;
 
+pub(crate) use transmit::{Chosen, What as Choice};
 pub use transmit::{Kind, Transmit};
 
 use crate::collector::{Collector, Gathered};
@@ -14,6 +15,7 @@ use crate::outbox::{Entry, Outbox};
 use crate::params::{Child, JobParams, Refusal, Straggler};
 use crate::peer::Peer;
 use crate::remote::{Mirror, Remote};
+use crate::trace::Sum;
 use std::collections::VecDeque;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::roce::icrc::Append;
@@ -22,6 +24,8 @@ use weir_endpoint::roce::wire::Nak;
 /// A result that is to come from the parent.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
+    /// Number of the contributions it is made of.
+    number: u64,
     /// Children it is for.
     to: u64,
     /// Place in its message and length, if contributions below told them.
@@ -159,6 +163,44 @@ impl Job {
         (self.collector.open(), self.collector.waiting())
     }
 
+    /// Children that can be sent something, a bit each.
+    pub(crate) fn alive(&self) -> u64 {
+        let children = &self.peers[..self.params.children.len()];
+        children.iter().filter(|peer| !peer.dead).fold(0, |mask, peer| mask | peer.bit)
+    }
+
+    /// Children that a number waits for, a bit each; none: it is complete.
+    pub(crate) fn missing(&self, number: u64) -> u64 {
+        self.collector.missing(number)
+    }
+
+    /// What is still to come of a number, and how many ranks are in it where that is said with it; none: it is not folded.
+    pub(crate) fn became_of(&self, number: u64) -> Option<(Sum, Option<u16>)> {
+        if number >= self.collector.base() {
+            return None;
+        }
+        let sent = self.up.as_ref().unwrap_or(&self.down).made_of(number)?;
+        let count = match sent.imm.and_then(Immediate::decode) {
+            Some(Immediate::Status(status)) => Some(status.count),
+            _ => None,
+        };
+        Some((if self.up.is_some() { Sum::Up(number) } else { Sum::Down(number, sent.to) }, count))
+    }
+
+    /// Children that the result of a number goes to, a bit each. `None`: it has not come from above.
+    pub(crate) fn result_of(&self, number: u64) -> Option<u64> {
+        if self.pending.iter().any(|pending| pending.number == number) {
+            return None;
+        }
+        Some(self.down.made_of(number).map_or(0, |entry| entry.to))
+    }
+
+    /// A packet that is kept for a peer.
+    pub(crate) fn kept_for(&self, at: usize, number: u64) -> &Entry {
+        let up = self.up.as_ref().filter(|_| at >= self.params.children.len());
+        up.unwrap_or(&self.down).entry(number)
+    }
+
     /// Results kept.
     pub fn kept(&self) -> u64 {
         self.down.len()
@@ -235,10 +277,14 @@ impl Job {
         self.status.count = self.status.count.min(count);
         self.status.flags |= flags;
         let status = Immediate::Status(self.status).encode();
-        let mut entry = Entry::new(if upwards { 1 } else { to }, head.first, head.last, head.len);
-        if upwards && barrier {
-            entry = Entry::word(1, head.operation.encode());
-        } else if head.last && (sources || !upwards) {
+        let mut entry = match (upwards, barrier) {
+            (true, true) => Entry::word(1, head.operation.encode()),
+            (true, false) => Entry::new(1, head.first, head.last, head.len),
+            (false, _) => Entry::new(to, head.first, head.last, head.len),
+        };
+        let number = collector.base();
+        entry.number = number;
+        if head.last && (sources || !upwards) {
             entry.imm = Some(status);
             entry.named = upwards;
         }
@@ -252,7 +298,7 @@ impl Job {
             self.announce_up(1 + usize::from(name), now);
             if to != 0 {
                 let form = (sources || barrier).then_some((head.first, head.last, head.len));
-                self.pending.push_back(Pending { to, form, since: now });
+                self.pending.push_back(Pending { number, to, form, since: now });
             }
         } else {
             self.announce_down(to, now);
@@ -288,8 +334,7 @@ impl Job {
         }
         self.failure = Some((failure, rank, now));
         let word = Immediate::Failed(failure, rank).encode();
-        let children = self.params.children.len();
-        let alive = self.peers[..children].iter().filter(|p| !p.dead).fold(0, |mask, p| mask | p.bit);
+        let (children, alive) = (self.params.children.len(), self.alive());
         self.down.push(Entry::word(alive, word));
         self.announce_down(alive, now);
         self.peers.iter_mut().for_each(|peer| peer.expect_no_more(now));

@@ -25,3 +25,4 @@ pub mod remote;
 pub mod rendezvous;
 pub mod report;
 pub mod spec;
+pub mod trace;

@@ -3,6 +3,9 @@
 use weir_endpoint::roce::icrc;
 use weir_endpoint::roce::shape::Shape;
 
+/// A word is made of no contributions.
+pub const NO_NUMBER: u64 = u64::MAX;
+
 /// A packet for one or more peers.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -14,6 +17,8 @@ pub struct Entry {
     pub shape: Shape,
     /// Bytes.
     pub len: u16,
+    /// Number of the contributions it is made of; [`NO_NUMBER`]: of none.
+    pub number: u64,
     /// Immediate data.
     pub imm: Option<u32>,
     /// The immediate data is essential; else it is a status, for those who want one.
@@ -28,7 +33,7 @@ impl Entry {
     /// For these peers, with so many bytes.
     pub fn new(to: u64, first: bool, last: bool, len: u16) -> Self {
         let shape = Shape { first, last, write: false };
-        Self { to, waiting: to, shape, len, imm: None, named: false, crc: 0, buffer: 0 }
+        Self { to, waiting: to, shape, len, number: NO_NUMBER, imm: None, named: false, crc: 0, buffer: 0 }
     }
 
     /// An empty message with this word.
@@ -125,6 +130,11 @@ impl Outbox {
     /// A packet that is kept.
     pub fn entry(&self, number: u64) -> &Entry {
         &self.entries[self.at(number)]
+    }
+
+    /// The packet made of these contributions, if it is kept.
+    pub fn made_of(&self, number: u64) -> Option<&Entry> {
+        (self.tail..self.head).rev().map(|n| self.entry(n)).find(|entry| entry.number == number)
     }
 
     /// Its payload and pad.

@@ -325,13 +325,22 @@ impl Peer {
     /// anything else either: what is said is said of the oldest of them.
     pub(crate) fn take_answer(&mut self) -> Option<(Psn, Aeth)> {
         let (psn, answer) = self.order.answer()?;
+        Some(self.told(psn, answer))
+    }
+
+    /// The same, which is still owed afterwards.
+    pub(crate) fn owed_answer(&self) -> Option<(Psn, Aeth)> {
+        self.order.clone().answer().map(|(psn, answer)| self.told(psn, answer))
+    }
+
+    fn told(&self, psn: Psn, answer: Syndrome) -> (Psn, Aeth) {
         let syndrome = answer.encode();
         let Some((oldest, msn)) = self.mirror.as_ref().and_then(Mirror::held) else {
-            return Some((psn, Aeth { syndrome, msn: self.order.msn() }));
+            return (psn, Aeth { syndrome, msn: self.order.msn() });
         };
         let oldest = self.path.recv_psn.plus(oldest);
         let acknowledges = matches!(answer, Syndrome::Ack(_));
-        Some((if acknowledges { oldest.previous() } else { oldest }, Aeth { syndrome, msn }))
+        (if acknowledges { oldest.previous() } else { oldest }, Aeth { syndrome, msn })
     }
 
     /// Whether an answer can be about this packet.

@@ -10,8 +10,8 @@ use anyhow::{Error, Result};
 use clap::Args;
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::iter;
 use std::net::IpAddr;
@@ -154,6 +154,8 @@ struct Told {
     frames: u64,
     /// Copies of frames that have not left.
     copies: BTreeMap<u64, u64>,
+    /// Those that engines are not done with.
+    at_engines: BTreeSet<u64>,
     missed: u64,
     ended: bool,
 }
@@ -173,6 +175,8 @@ impl Told {
                     }
                 }
             }
+            WatchLine::Engine(told) if told.last => drop(self.at_engines.remove(&told.frame)),
+            WatchLine::Engine(told) => drop(self.at_engines.insert(told.frame)),
             WatchLine::Missed { missed } => self.missed = *missed,
             WatchLine::End { .. } => self.ended = true,
             WatchLine::Arrived(_) | WatchLine::Armed { .. } | WatchLine::Lost { .. } => {}
@@ -181,13 +185,10 @@ impl Told {
 
     /// The last line of what is stopped.
     fn end(&self) -> WatchLine {
-        let Self { frames, copies, missed, .. } = self;
-        WatchLine::End {
-            why: "stopped".to_owned(),
-            frames: *frames,
-            on_their_way: copies.len(),
-            missed: *missed,
-        }
+        let Self { frames, copies, at_engines, missed, .. } = self;
+        let on_their_way =
+            copies.keys().filter(|frame| !at_engines.contains(frame)).count() + at_engines.len();
+        WatchLine::End { why: "stopped".to_owned(), frames: *frames, on_their_way, missed: *missed }
     }
 }
 
@@ -200,6 +201,7 @@ pub fn trace(args: &TraceArgs) -> Result<Outcome> {
         bytes: 12,
         drops: false,
         marked: args.marked,
+        engines: true,
         time: args.time,
     };
     let events = events(&args.which.socket()?, &watch)?;
@@ -225,6 +227,8 @@ pub fn capture(args: &CaptureArgs) -> Result<Outcome> {
         bytes: args.snaplen,
         drops: args.drops,
         marked: args.marked,
+        // A packet is written when it has left.
+        engines: false,
         time: args.time,
     };
     let to_stdout = args.file.as_os_str() == "-";

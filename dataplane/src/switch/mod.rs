@@ -52,7 +52,7 @@ pub use mirror::{MirrorParams, MirrorTo};
 pub use mirror_reader::{MirrorHead, MirrorReader};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use snooping::Unjoined;
-pub use tap::{Arrival, Filter, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
+pub use tap::{Arrival, Filter, HandedOn, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
 pub use view::Conservation;
 
 use crate::drops::DropReason;

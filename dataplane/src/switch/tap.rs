@@ -20,6 +20,7 @@ use crate::flows::{Addresses, FlowId};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
 use crate::parse::{Kind, Parsed, Profile};
+use crate::portset::PortSet;
 use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use crate::vlan::FrameVlan;
 use arrayvec::ArrayVec;
@@ -245,10 +246,25 @@ pub(super) struct Taken {
     pub depth: Option<u64>,
 }
 
+/// A frame that is followed has left by a port behind which somebody tells what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandedOn {
+    /// The port.
+    pub out: PortId,
+    /// Which frame.
+    pub key: Key,
+    /// Where its bytes are, by which it is known again while it exists.
+    pub address: usize,
+}
+
 /// The worker's end.
 #[derive(Debug)]
 pub struct Tap {
     order: TapOrder,
+    /// Ports behind which somebody tells what becomes of frames.
+    hands_on: PortSet,
+    /// What has left by them since somebody asked.
+    handed: ArrayVec<HandedOn, FOLLOWED>,
     left: u64,
     now: Nanos,
     /// Workers that have their tap, of so many: before all have, what leaves by another one would not be told.
@@ -292,6 +308,12 @@ impl Iterator for TapReader {
 }
 
 impl Tap {
+    /// What becomes of frames behind these ports is told there: [`Switch::handed_on`].
+    #[must_use]
+    pub fn hands_on(self, ports: PortSet) -> Self {
+        Self { hands_on: ports, ..self }
+    }
+
     /// A tap and its reader, for a switch of one worker. Takes a few MiB: not to be made by a worker.
     pub fn new(order: TapOrder) -> (Self, TapReader) {
         Self::of(order, Arc::default(), 1)
@@ -311,7 +333,22 @@ impl Tap {
         let left = order.count;
         let (followed, taken) = (ArrayVec::new(), ArrayVec::new());
         let aside = (0, [0; crate::drops::DROP_REASONS]);
-        let tap = Self { order, left, now: 0, armed, workers, followed, taken, records, bytes, lost, aside };
+        let (hands_on, handed) = (PortSet::EMPTY, ArrayVec::new());
+        let tap = Self {
+            order,
+            hands_on,
+            handed,
+            left,
+            now: 0,
+            armed,
+            workers,
+            followed,
+            taken,
+            records,
+            bytes,
+            lost,
+            aside,
+        };
         (tap, reader)
     }
 
@@ -445,6 +482,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.invalidate_decisions();
         std::mem::replace(&mut self.tap, tap)
+    }
+
+    /// What has left by this port since the last call and is followed further behind it, oldest first.
+    pub fn handed_on(&mut self, out: PortId) -> impl Iterator<Item = HandedOn> {
+        let handed = self.tap.as_mut().map(|tap| &mut tap.handed);
+        let theirs = handed.as_ref().map_or_else(ArrayVec::<_, FOLLOWED>::new, |handed| {
+            handed.iter().copied().filter(|handed| handed.out == out).collect()
+        });
+        if let Some(handed) = handed {
+            handed.retain(|handed| handed.out != out);
+        }
+        theirs.into_iter()
     }
 
     /// What time it is, for records of frames that are lost on the way.
@@ -596,7 +645,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over_watched(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
-        let mut watched: ArrayVec<(usize, Record), BURST> = ArrayVec::new();
+        let mut watched: ArrayVec<(usize, Record, usize), BURST> = ArrayVec::new();
         let Self { tap, ports, queues, .. } = self;
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
         let own = ports.is_own(out);
@@ -617,12 +666,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let came = header.ecn.of(frame);
             let marked = ecn::codepoint(frame.bytes(), came.place()) == Some(ecn::CE) && !came.is_ce();
             let what = What::Left { out, queue: header.queue, taken_at, depth, marked };
-            watched.push((at, Record { key, at: now, len: totals.bytes, kept: 0, what }));
+            let address = frame.bytes().as_ptr().addr();
+            watched.push((at, Record { key, at: now, len: totals.bytes, kept: 0, what }, address));
         }
         let sent = if own { self.hand_over(out, now, wire) } else { self.hand_over_granted(out, now, wire) };
         let Self { tap: Some(tap), copies, .. } = self else { return sent };
-        for (_, record) in watched.iter().rev().filter(|(at, _)| *at < sent) {
+        for (_, record, address) in watched.iter().rev().filter(|(at, ..)| *at < sent) {
             tap.gone(out, record, copies.is_free(record.key.slot));
+            if tap.hands_on.contains(out) {
+                // Without a place nothing more is told of it.
+                let _ = tap.handed.try_push(HandedOn { out, key: record.key, address: *address });
+            }
         }
         sent
     }

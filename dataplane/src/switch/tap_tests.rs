@@ -145,6 +145,25 @@ fn a_frame_is_followed_from_port_to_port() {
     assert_eq!(switch.conservation().error(), 0);
 }
 
+#[test]
+fn who_stands_behind_a_port_knows_a_frame_that_is_followed_by_its_place() {
+    let mut switch = Sut::new(params(1)).unwrap();
+    greet(&mut switch);
+    let (tap, mut reader) = Tap::new(order(1, 2));
+    let behind: PortSet = [PortId(0)].into_iter().collect();
+    switch.arm(Some(Box::new(tap.hands_on(behind))));
+    // The third is one too many, the first goes elsewhere.
+    let sent = [frame(1, 2, 26, 500), frame(1, 0, 26, 400), frame(1, 0, 26, 300)];
+    let address = sent[1].bytes().as_ptr().addr();
+    receive(&mut switch, 1, sent, SECOND);
+    assert_eq!(switch.handed_on(PortId(0)).count(), 0, "it waits in its queue");
+    transmit_all(&mut switch, 2 * SECOND, &mut Out::default());
+    let told = all(&mut reader);
+    let handed: Vec<_> = switch.handed_on(PortId(0)).collect();
+    assert_eq!(handed, [HandedOn { out: PortId(0), key: told[1].0.key, address }]);
+    assert_eq!(switch.handed_on(PortId(0)).count() + switch.handed_on(PortId(2)).count(), 0);
+}
+
 /// Random traffic, with and without somebody watching: same frames out, same counters.
 #[test]
 fn who_is_watched_does_the_same() {

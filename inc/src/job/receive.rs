@@ -309,7 +309,7 @@ impl Job {
             Some(_) => return Err(INVALID),
         };
         // A result nobody has contributed to, or of another form than the contributions.
-        let Some(&Pending { to, form, .. }) = self.pending.front() else { return Err(INVALID) };
+        let Some(&Pending { number, to, form, .. }) = self.pending.front() else { return Err(INVALID) };
         let came = (shape.first, shape.last, payload.len() as u16);
         if form.is_some_and(|form| form != came) || shape.last != imm.is_some() {
             return Err(MISMATCH);
@@ -322,7 +322,7 @@ impl Job {
             room.copy_from_slice(payload);
         }
         let mut entry = Entry::new(to, shape.first, shape.last, payload.len() as u16);
-        entry.imm = imm;
+        (entry.number, entry.imm) = (number, imm);
         self.down.push(entry);
         self.counters.from_parent += 1;
         self.announce_down(to, now);

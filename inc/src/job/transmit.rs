@@ -75,6 +75,9 @@ pub(crate) enum What {
     Data(Next),
 }
 
+/// What is sent next, and to which peer.
+pub(crate) type Chosen = (usize, What);
+
 /// Where a payload is kept.
 #[derive(Clone, Copy, Debug)]
 enum Payload {
@@ -101,7 +104,7 @@ const CNP_RESERVED: [u8; 16] = [0; 16];
 impl Job {
     /// Who is to be sent what at `now`: answers first, then peers in turn, so that a result goes to all while it is at
     /// hand. Nothing of the priorities in `held`, a bit each.
-    pub(crate) fn choose(&mut self, now: Nanos, held: u8) -> Option<(usize, What)> {
+    pub(crate) fn choose(&mut self, now: Nanos, held: u8) -> Option<Chosen> {
         let free = |class: TrafficClass| held >> (class.priority & 7) & 1 == 0;
         let mut answers = self.answers;
         while answers != 0 {
@@ -144,7 +147,7 @@ impl Job {
     /// to be sent after all.
     pub(crate) fn write(
         &mut self,
-        (at, what): (usize, What),
+        (at, what): Chosen,
         id: u16,
         head: &mut Headers,
         now: Nanos,

@@ -45,7 +45,10 @@ pub fn comment(events: &[WatchLine]) -> String {
             WatchLine::Flushed { port, stage, reason, .. } | WatchLine::Lost { port, stage, reason, .. } => {
                 parts.push(format!("lost at {port}, stage {stage}, reason {reason}"));
             }
-            WatchLine::Armed { .. } | WatchLine::Missed { .. } | WatchLine::End { .. } => {}
+            WatchLine::Armed { .. }
+            | WatchLine::Engine(_)
+            | WatchLine::Missed { .. }
+            | WatchLine::End { .. } => {}
         }
     }
     parts.join("; ")

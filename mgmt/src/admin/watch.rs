@@ -1,5 +1,7 @@
 //! Following frames: the order for it, and what is told of each frame, put together from what several workers say.
 
+mod engine;
+
 use super::{Fault, Refusal};
 use crate::api::documents::{
     FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
@@ -15,6 +17,7 @@ use weir_dataplane::fdb::Lookup;
 use weir_dataplane::parse::EcnPlace;
 use weir_dataplane::switch::{Arrival, Filter, Key, Record, TapReader, What, kind_word};
 use weir_dataplane::types::{Mac, PortId};
+use weir_inc::trace::{FollowerReader, Record as EngineRecord};
 use weir_layout::{Grid, counted, time};
 
 /// Frames at most.
@@ -41,6 +44,8 @@ pub struct Watch {
     pub drops: bool,
     /// Only those that this switch marks are told, and count: a frame is told when it has left.
     pub marked: bool,
+    /// What engines do with them is told, too.
+    pub engines: bool,
     /// Most time it may take.
     pub time: Duration,
 }
@@ -50,6 +55,8 @@ pub struct Watch {
 pub struct Watching {
     /// One per worker.
     pub readers: Vec<TapReader>,
+    /// One per engine that is asked, too.
+    pub engines: Vec<FollowerReader>,
     /// The same instant as ns since 1970 and by the clock of the workers.
     pub anchor: (u64, u64),
     /// Frames are followed while this lives, wherever it goes: whoever asked may be gone before the answer.
@@ -74,15 +81,19 @@ impl Watch {
             }],
         })?;
         super::integers(&mut body);
-        let fields =
-            Fields::of(&body, "", &["port", "filter", "count", "bytes", "drops", "marked", "timeout_ms"])?;
+        let fields = Fields::of(
+            &body,
+            "",
+            &["port", "filter", "count", "bytes", "drops", "marked", "engines", "timeout_ms"],
+        )?;
         let nothing = json!({});
         let inner = fields.value("filter").unwrap_or(&nothing);
         let inner =
             Fields::of(inner, "/filter", &["dst", "src", "ethertype", "dscp", "udp_port", "ip", "qp"])?;
         let small = |name: &str, most: u64| inner.number(name, most).map(|n| n.map(|n| n as u16));
         let port = fields.text("port")?.ok_or_else(|| fields.wrong("port", "the name of a port"))?;
-        let (drops, marked) = (fields.flag("drops")?, fields.flag("marked")?);
+        let flag = |name: &str| fields.flag(name).map(Option::unwrap_or_default);
+        let (drops, marked) = (flag("drops")?, flag("marked")?);
         if drops && marked {
             let remedy = "leave out `drops` or `marked`";
             return Err(Refusal::with_remedy(400, "/marked: what is lost is not marked", "/marked", remedy));
@@ -106,6 +117,7 @@ impl Watch {
             bytes: fields.number("bytes", MOST_BYTES)?.unwrap_or(128) as u32,
             drops,
             marked,
+            engines: fields.flag("engines")?.unwrap_or(true),
             time: fields
                 .number("timeout_ms", LONGEST.as_millis() as u64)?
                 .map_or(Duration::from_secs(60), Duration::from_millis),
@@ -137,6 +149,7 @@ impl Watch {
             "bytes": self.bytes,
             "drops": self.drops,
             "marked": self.marked,
+            "engines": self.engines,
             "timeout_ms": self.time.as_millis() as u64,
         })
     }
@@ -178,9 +191,9 @@ impl<'a> Fields<'a> {
         self.value(name).map(number).transpose()
     }
 
-    fn flag(&self, name: &str) -> Result<bool, Refusal> {
+    fn flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
         let flag = |value: &Value| value.as_bool().ok_or_else(|| self.wrong(name, "true or false"));
-        Ok(self.value(name).map(flag).transpose()?.unwrap_or(false))
+        self.value(name).map(flag).transpose()
     }
 
     fn ip(&self, name: &str) -> Result<Option<IpAddr>, Refusal> {
@@ -207,6 +220,14 @@ fn bad(path: &str, wanted: &str) -> Refusal {
 struct Open {
     number: u64,
     copies: u32,
+    /// Copies that went to engines, of which more is to be told.
+    at_engines: u32,
+}
+
+impl Open {
+    fn is_over(&self) -> bool {
+        (self.copies, self.at_engines) == (0, 0)
+    }
 }
 
 /// Puts together what workers say of the same frame.
@@ -218,6 +239,8 @@ pub struct Joiner {
     open: BTreeMap<Key, Open>,
     /// Told by one worker before another told of the arrival; or of a frame nobody follows. With an age.
     early: Vec<(Record, u32)>,
+    /// The same of engines, with their port.
+    early_engines: Vec<(PortId, EngineRecord, u32)>,
     /// Where only frames that were marked are told: what is known of each that is still on its way, and how many were told.
     marked: Option<(BTreeMap<u64, Vec<WatchLine>>, u64)>,
     /// Records without room that were told of.
@@ -230,7 +253,16 @@ const EARLY: u32 = 4;
 impl Joiner {
     /// For this many frames.
     pub fn new(watching: Watching, count: u64) -> Self {
-        Self { watching, count, frames: 0, open: BTreeMap::new(), early: Vec::new(), marked: None, missed: 0 }
+        Self {
+            watching,
+            count,
+            frames: 0,
+            open: BTreeMap::new(),
+            early: Vec::new(),
+            early_engines: Vec::new(),
+            marked: None,
+            missed: 0,
+        }
     }
 
     /// The same, of frames that this switch marks.
@@ -255,7 +287,8 @@ impl Joiner {
 
     /// Records that found no room.
     fn missed(&self) -> u64 {
-        self.watching.readers.iter().map(TapReader::lost).sum()
+        let engines: u64 = self.watching.engines.iter().map(FollowerReader::lost).sum();
+        self.watching.readers.iter().map(TapReader::lost).sum::<u64>() + engines
     }
 
     /// All frames that were asked for have come and gone.
@@ -268,6 +301,12 @@ impl Joiner {
 
     /// What has happened since last asked.
     pub fn poll(&mut self, info: &SwitchInfo) -> Vec<WatchLine> {
+        // Engines first: that a frame has left for one is told before what that does with it, by the same worker.
+        let mut engines: Vec<(PortId, EngineRecord, u32)> = std::mem::take(&mut self.early_engines);
+        for reader in &mut self.watching.engines {
+            let port = reader.port;
+            engines.extend(reader.map(|record| (port, record, 0)));
+        }
         let mut records: Vec<(Record, Vec<u8>)> = Vec::new();
         for reader in &mut self.watching.readers {
             records.extend(reader);
@@ -281,7 +320,7 @@ impl Joiner {
                 What::Arrived(arrival) => {
                     self.frames += 1;
                     if arrival.copies > 0 {
-                        let open = Open { number: self.frames, copies: arrival.copies };
+                        let open = Open { number: self.frames, copies: arrival.copies, at_engines: 0 };
                         self.open.insert(record.key, open);
                     }
                     let frame = arrived(info, self.frames, record, arrival, bytes);
@@ -299,12 +338,31 @@ impl Joiner {
                 Some(open) => {
                     open.copies -= 1;
                     let number = open.number;
-                    if open.copies == 0 {
+                    if let What::Left { out, .. } = record.what {
+                        let told = self.watching.engines.iter().any(|engine| engine.port == out);
+                        open.at_engines += u32::from(told);
+                    }
+                    if open.is_over() {
                         self.open.remove(&record.key);
                     }
                     told.extend(departed(info, &record, &[], number));
                 }
                 None if age < EARLY => self.early.push((record, age + 1)),
+                None => {}
+            }
+        }
+        for (port, record, age) in engines {
+            match self.open.get_mut(&record.key).filter(|open| open.at_engines > 0) {
+                Some(open) => {
+                    let number = open.number;
+                    open.at_engines -= u32::from(record.last);
+                    if open.is_over() {
+                        self.open.remove(&record.key);
+                    }
+                    let line = engine::told(number, name(info, port), &record);
+                    told.push(WatchLine::Engine(Box::new(line)));
+                }
+                None if age < EARLY => self.early_engines.push((port, record, age + 1)),
                 None => {}
             }
         }
@@ -343,6 +401,7 @@ impl Joiner {
 fn frame_of(line: &mut WatchLine) -> Option<&mut u64> {
     match line {
         WatchLine::Arrived(arrival) => Some(&mut arrival.frame),
+        WatchLine::Engine(engine) => Some(&mut engine.frame),
         WatchLine::Left { frame, .. } | WatchLine::Flushed { frame, .. } | WatchLine::Lost { frame, .. } => {
             Some(frame)
         }
@@ -462,6 +521,7 @@ pub fn lines(event: &WatchLine) -> Vec<String> {
         WatchLine::Armed { .. } => return Vec::new(),
         WatchLine::Arrived(arrival) => (arrival.frame, story_of_arrival(arrival)),
         WatchLine::Left { frame, .. } => (*frame, vec![("left", departure(event))]),
+        WatchLine::Engine(told) => (told.frame, engine::story(told).into_iter().collect()),
         WatchLine::Flushed { frame, port, reason, remedy, .. } => {
             (*frame, vec![("FLUSHED", format!("at {port}: {reason}: {remedy}"))])
         }

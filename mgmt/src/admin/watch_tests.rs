@@ -9,6 +9,8 @@ use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
 use weir_dataplane::types::{BURST, Burst};
+use weir_inc::engine::{Engine, EngineParams};
+use weir_inc::trace::Follower;
 
 fn line(told: &Value) -> WatchLine {
     serde_json::from_value(told.clone()).unwrap()
@@ -35,6 +37,7 @@ fn an_order_is_read_as_it_was_written() {
         bytes: 64,
         drops: true,
         marked: false,
+        engines: false,
         time: Duration::from_millis(1500),
     };
     // The type in the OpenAPI document has the same keys.
@@ -47,6 +50,7 @@ fn an_order_is_read_as_it_was_written() {
     assert_eq!(Watch::from_json(watch.json().to_string().as_bytes()), Ok(watch));
     let least = Watch::from_json(b"{\"port\":\"x\"}").unwrap();
     assert_eq!((least.count, least.bytes, least.filter, least.drops), (10, 128, Filter::default(), false));
+    assert!(least.engines);
 }
 
 #[test]
@@ -114,7 +118,12 @@ fn nobody_is_watched_for_who_went_away_before_the_answer() {
         assert!(asked.as_mut().poll(&mut nobody).is_pending());
     }
     let call = orders.next(Duration::ZERO).unwrap();
-    call.answer(Ok(crate::admin::Done::Watching(Watching { readers: vec![], anchor: (0, 0), held })));
+    call.answer(Ok(crate::admin::Done::Watching(Watching {
+        readers: vec![],
+        engines: Vec::new(),
+        anchor: (0, 0),
+        held,
+    })));
     assert_eq!(armed.strong_count(), 0);
 }
 
@@ -131,7 +140,10 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     switch.arm(Some(Box::new(tap)));
     receive(&mut switch, 0, frame(0, 1), 1_000);
     receive(&mut switch, 0, frame(0, 0), 1_000);
-    let mut joiner = Joiner::new(Watching { readers: vec![reader], anchor: (7, 3), held: Arc::default() }, 2);
+    let mut joiner = Joiner::new(
+        Watching { readers: vec![reader], engines: Vec::new(), anchor: (7, 3), held: Arc::default() },
+        2,
+    );
     let info = fake::info();
     let first = told(&mut joiner, &info);
     assert_eq!((first.len(), joiner.is_done()), (2, false));
@@ -164,10 +176,101 @@ fn the_story_of_a_frame_is_told_from_port_to_port() {
     assert!(lines(&joiner.foot("count reached"))[0].starts_with("count reached: 2 frames"));
 }
 
+/// Frames that were taken.
+#[derive(Default)]
+struct Taken(Vec<OwnedFrame>);
+
+impl Wire<OwnedFrame> for Taken {
+    fn send(&mut self, frames: &mut Burst<OwnedFrame>) -> usize {
+        self.0.extend(frames.drain(..));
+        self.0.len()
+    }
+
+    fn send_control(&mut self, _: &[u8]) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_story_of_a_frame_goes_on_behind_the_port_of_an_engine() {
+    let mut switch = Switch::<OwnedFrame>::new(crate::server::tests_in_force().params).unwrap();
+    let order = TapOrder { port: PortId(0), filter: Filter::default(), count: 1, bytes: 20, drops: false };
+    let (tap, reader) = Tap::new(order);
+    let (mut follower, told_there) = Follower::new(PortId(1));
+    switch.receive(PortId(1), &mut [frame(1, 9)].into_iter().collect(), 5);
+    switch.arm(Some(Box::new(tap.hands_on([PortId(1)].into_iter().collect()))));
+    switch.receive(PortId(0), &mut [frame(0, 1)].into_iter().collect(), 1_000);
+    let watching =
+        Watching { readers: vec![reader], engines: vec![told_there], anchor: (7, 3), held: Arc::default() };
+    let (mut joiner, info) = (Joiner::new(watching, 1), fake::info());
+    let mut wire = Taken::default();
+    switch.transmit(PortId(1), BURST, 51_000, &mut wire);
+    assert_eq!((told(&mut joiner, &info).len(), joiner.is_done()), (2, false), "it has come and left");
+    follower.expect(switch.handed_on(PortId(1)));
+    let mut engine = Engine::new(EngineParams::default());
+    wire.0.iter().for_each(|frame| follower.receive(&mut engine, frame.bytes(), 52_000));
+    let then = told(&mut joiner, &info);
+    assert_eq!((then.len(), joiner.is_done()), (1, true), "{then:?}");
+    let of = |key: &str| then[0][key].clone();
+    assert_eq!((of("event"), of("frame"), of("since_ns")), (json!("engine"), json!(1), json!(51_000)));
+    assert_eq!((of("what"), of("reason"), of("last")), (json!("dropped"), json!("malformed"), json!(true)));
+    assert_eq!(
+        lines(&line(&then[0])),
+        ["#1    engine   not used, malformed: lengths or headers that contradict one another"]
+    );
+}
+
+#[test]
+fn what_an_engine_does_is_said_in_words() {
+    let said = |more: Value| {
+        let mut event = json!({ "event": "engine", "frame": 1, "at_ns": 5, "port": "inc0", "since_ns": 2_000, "last": false, "job": 7,
+                                "rank": 1, "qp": 17, "psn": 9 });
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        lines(&line(&event)).join("")
+    };
+    for (event, text) in [
+        (
+            json!({ "step": "came", "what": "stored", "number": 3, "slot": 1, "waits_for": [0, 2] }),
+            "engine   job 7, rank 1, PSN 9: stored as packet 3 in slot 1, waits for ranks 0, 2",
+        ),
+        (
+            json!({ "step": "came", "what": "stored", "number": 3, "slot": 1, "waits_for": [] }),
+            "engine   job 7, rank 1, PSN 9: stored as packet 3 in slot 1, it completes the packet",
+        ),
+        (
+            json!({ "step": "came", "what": "dropped", "reason": "late", "text": "too late" }),
+            "engine   job 7, rank 1, PSN 9: not used, late: too late",
+        ),
+        (json!({ "step": "folded", "what": "sum", "ranks": 2 }), "summed   after 2.000us, 2 ranks in it"),
+        (json!({ "step": "sent", "what": "ack" }), "sent     ACK of PSN 9 to rank 1 (QP 17) after 2.000us"),
+        (
+            json!({ "step": "sent", "what": "rnr_nak", "wait_ns": 640_000 }),
+            "sent     RNR NAK of PSN 9: to wait 640.000us to rank 1 (QP 17) after 2.000us",
+        ),
+        (
+            json!({ "step": "sent", "what": "nak", "reason": "sequence", "rank": null }),
+            "sent     NAK `sequence` of PSN 9 to the engine above (QP 17) after 2.000us",
+        ),
+        (
+            json!({ "step": "sent", "what": "result" }),
+            "sent     result, PSN 9, to rank 1 (QP 17) after 2.000us",
+        ),
+        (
+            json!({ "step": "failed", "what": "mismatch" }),
+            "FAILED   the job: mismatch, because of rank 1; there will be no sum",
+        ),
+        (json!({ "step": "over", "what": "" }), ""),
+    ] {
+        let said = said(event);
+        assert_eq!(said.trim_start_matches("#1    "), text);
+    }
+}
+
 /// Of frames that are followed only those that were marked are told, whole and numbered anew.
 #[test]
 fn only_marked_frames_are_told() {
-    let watching = Watching { readers: Vec::new(), anchor: (0, 0), held: Arc::default() };
+    let watching =
+        Watching { readers: Vec::new(), engines: Vec::new(), anchor: (0, 0), held: Arc::default() };
     let mut joiner = Joiner::new(watching, 2).only_marked(true);
     let info = fake::info();
     let key = |n: u32| Key { rx_ns: 5, in_port: 0, slot: n };
@@ -175,7 +278,7 @@ fn only_marked_frames_are_told() {
         joiner.frames += 1;
         let number = joiner.frames;
         if copies > 0 {
-            joiner.open.insert(key(n), Open { number, copies });
+            joiner.open.insert(key(n), Open { number, copies, at_engines: 0 });
         }
         let stage = String::new;
         let came = WatchLine::Flushed {
@@ -213,7 +316,10 @@ fn only_marked_frames_are_told() {
 
 #[test]
 fn a_departure_waits_for_its_arrival_and_strangers_are_forgotten() {
-    let mut joiner = Joiner::new(Watching { readers: Vec::new(), anchor: (0, 0), held: Arc::default() }, 1);
+    let mut joiner = Joiner::new(
+        Watching { readers: Vec::new(), engines: Vec::new(), anchor: (0, 0), held: Arc::default() },
+        1,
+    );
     let key = Key { rx_ns: 5, in_port: 0, slot: 3 };
     let left = What::Left { out: PortId(1), queue: 3, taken_at: 6, depth: 0, marked: true };
     joiner.early.push((Record { key, at: 9, len: 60, kept: 0, what: left }, 0));
@@ -221,7 +327,7 @@ fn a_departure_waits_for_its_arrival_and_strangers_are_forgotten() {
     let flushed = What::Flushed { out: PortId(1), reason: DropReason::EgressPortDown };
     joiner.early.push((Record { key: stranger, at: 9, len: 60, kept: 0, what: flushed }, 0));
     assert!(joiner.poll(&fake::info()).is_empty());
-    joiner.open.insert(key, Open { number: 1, copies: 1 });
+    joiner.open.insert(key, Open { number: 1, copies: 1, at_engines: 0 });
     let told = told(&mut joiner, &fake::info());
     assert_eq!((told.len(), told[0]["marked"].as_bool()), (1, Some(true)));
     (0..EARLY).for_each(|_| assert!(joiner.poll(&fake::info()).is_empty()));

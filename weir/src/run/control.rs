@@ -11,6 +11,7 @@ use weir_dataplane::switch::{ApplyError, Change, Tap};
 use weir_dataplane::types::{Nanos, PortId};
 use weir_inc::job::Job;
 use weir_inc::params::Refusal;
+use weir_inc::trace::Follower;
 use weir_mgmt::mcast;
 
 /// How far a run has come.
@@ -24,6 +25,9 @@ pub enum Phase {
     /// Workers return.
     Stop = 2,
 }
+
+/// Who follows frames into the engines behind these ports.
+pub type Followers = Vec<(PortId, Option<Box<Follower>>)>;
 
 /// A message to a worker.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ pub enum Command<D: Io = Dpdk> {
         change: Box<Change>,
     },
     /// Follow frames, or follow them no longer.
-    Tap(Option<Box<Tap>>),
+    Tap(Option<Box<Tap>>, Followers),
     /// Fill a page of the forwarding table, a few buckets each turn.
     Fdb(Box<FdbPage>),
     /// About a job of the engine behind a port.
@@ -107,6 +111,7 @@ pub enum Reply {
     /// To [`Command::Tap`]: what was there before.
     Tapped(
         #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Option<Box<Tap>>,
+        #[allow(dead_code, reason = "sent back to be dropped where that disturbs nobody")] Followers,
     ),
     /// To [`Command::Job`].
     Job {

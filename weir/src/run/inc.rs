@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use weir_config::{EngineConfig, RING_HAND};
 use weir_dataplane::frame::{Frame, FrameList};
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
-use weir_dataplane::switch::Wire;
+use weir_dataplane::switch::{Switch, Wire};
 use weir_dataplane::types::{Burst, Nanos, PortId};
 use weir_dpdk::{Mempool, RxQueue};
 use weir_endpoint::station::roce::arp::Arp;
@@ -18,6 +18,7 @@ use weir_inc::job::Job;
 use weir_inc::params::Refusal;
 use weir_inc::report::ReportPage;
 use weir_inc::spec::Address;
+use weir_inc::trace::Follower;
 use weir_mgmt::inc::EngineReading;
 
 const MAC_CONTROL: &[u8] = &[0x88, 0x08];
@@ -79,6 +80,8 @@ pub struct EngineEnd<D: Io = Dpdk> {
     ending: Vec<(u32, Nanos)>,
     look_at: Nanos,
     arp: Vec<u8>,
+    /// Who follows frames into it.
+    follower: Option<Box<Follower>>,
 }
 
 /// Where reports are asked for: a page comes empty, is filled a job in each turn, and goes back.
@@ -155,6 +158,7 @@ impl<D: Io> EngineEnd<D> {
             ending: Vec::with_capacity(jobs),
             look_at: 0,
             arp: Vec::with_capacity(64),
+            follower: None,
         }
     }
 
@@ -162,11 +166,15 @@ impl<D: Io> EngineEnd<D> {
     #[inline]
     pub fn turn(&mut self, burst: &mut Burst<D::Frame>, now: Nanos) {
         if self.rx.receive(burst, TURN) > 0 {
-            for frame in D::Frame::drain(burst) {
-                self.take(frame.bytes(), now);
+            match self.follower.is_some() {
+                false => D::Frame::drain(burst).for_each(|frame| self.take(frame.bytes(), now)),
+                true => D::Frame::drain(burst).for_each(|frame| self.take_followed(frame.bytes(), now)),
             }
         }
         self.engine.tick(now);
+        if let Some(follower) = &mut self.follower {
+            follower.look(&self.engine, now);
+        }
         let held = self.pauses.paused_mask(now);
         if held != self.held {
             self.held = held;
@@ -188,6 +196,36 @@ impl<D: Io> EngineEnd<D> {
             Some(VLAN) if bytes.get(16..18) == Some(ARP) => self.answer_arp(bytes),
             _ => self.engine.receive(bytes, now),
         }
+    }
+
+    /// The same, told if the frame is one that is followed.
+    #[cold]
+    fn take_followed(&mut self, bytes: &[u8], now: Nanos) {
+        let is_arp = matches!(bytes.get(12..14), Some(ARP))
+            || matches!((bytes.get(12..14), bytes.get(16..18)), (Some(VLAN), Some(ARP)));
+        let is_control = matches!(bytes.get(12..14), Some(MAC_CONTROL));
+        let Some(follower) = self.follower.as_mut().filter(|_| !is_control) else {
+            return self.take(bytes, now);
+        };
+        if is_arp {
+            follower.receive_arp(bytes, now);
+            self.answer_arp(bytes);
+        } else {
+            follower.receive(&mut self.engine, bytes, now);
+        }
+    }
+
+    /// Follows these frames of the switch, too, if it follows any.
+    #[inline]
+    pub fn expect(&mut self, switch: &mut Switch<D::Frame>) {
+        if let Some(follower) = &mut self.follower {
+            follower.expect(switch.handed_on(self.id));
+        }
+    }
+
+    /// Follows frames, or follows them no longer; gives back who did.
+    pub fn follow(&mut self, follower: Option<Box<Follower>>) -> Option<Box<Follower>> {
+        std::mem::replace(&mut self.follower, follower)
     }
 
     /// Says where the engine is to whoever asks.
@@ -212,7 +250,11 @@ impl<D: Io> EngineEnd<D> {
     fn send(&mut self, now: Nanos) {
         while self.hand.len() < HAND && self.engine.has_work() {
             let Some(mut frame) = self.pool.empty() else { break };
-            let Some(sent) = self.engine.transmit(now) else { break };
+            let sent = match &mut self.follower {
+                None => self.engine.transmit(now),
+                Some(follower) => follower.transmit(&mut self.engine, now),
+            };
+            let Some(sent) = sent else { break };
             let whole =
                 [sent.head, sent.payload, &sent.icrc].iter().all(|part| D::Pool::append(&mut frame, part));
             // A job whose frames are longer than the port's is refused beforehand.
@@ -226,7 +268,7 @@ impl<D: Io> EngineEnd<D> {
 
     /// The port has this rate from `now` on, bit/s: quanta of the pauses to come are bit times of it.
     #[cold]
-    pub fn follow(&mut self, rate: u64, now: Nanos) {
+    pub fn keep_rate(&mut self, rate: u64, now: Nanos) {
         self.pauses.configure(ReactConfig::host(rate, 0xff), now);
     }
 

@@ -235,7 +235,7 @@ fn a_pause_of_the_switch_is_obeyed_for_its_priority_and_its_time() {
     bench.give(contribution(1, 1, 1));
     assert_eq!(Bench::sums(&bench.turns(1)).len(), 2, "another priority");
     // At a tenth of the rate a bit lasts ten times as long.
-    bench.end.follow(NOMINAL_RATE / 10, bench.now);
+    bench.end.keep_rate(NOMINAL_RATE / 10, bench.now);
     bench.give(pause(3, 1000));
     bench.give(contribution(0, 2, 1));
     bench.give(contribution(1, 2, 1));

@@ -224,6 +224,7 @@ impl<D: Io> Worker<D> {
         watch.lap(&self.clock, Stage::Tick);
         let (now, sent) = self.transmit(now, 2 * self.frames - received.min(self.frames), watch);
         for engine in &mut self.engines {
+            engine.expect(&mut self.switch);
             engine.turn(burst, now);
         }
         Turn { now, busy, received, sent }
@@ -424,14 +425,19 @@ impl<D: Io> Worker<D> {
                         port.curve.follow(self.switch.marking(port.id));
                     }
                     for engine in &mut self.engines {
-                        engine.follow(self.switch.reaction(engine.id).rate(), now);
+                        engine.keep_rate(self.switch.reaction(engine.id).rate(), now);
                     }
                     // Nobody is sent more orders than there is room for answers.
                     let _ = self.replies.push(Reply::Applied { id, at: now, change, result });
                 }
-                Ok(Command::Tap(tap)) => {
+                Ok(Command::Tap(tap, mut followers)) => {
                     let before = self.switch.arm(tap);
-                    let _ = self.replies.push(Reply::Tapped(before));
+                    for (port, follower) in &mut followers {
+                        if let Some(engine) = self.engines.iter_mut().find(|engine| engine.id == *port) {
+                            *follower = engine.follow(follower.take());
+                        }
+                    }
+                    let _ = self.replies.push(Reply::Tapped(before, followers));
                 }
                 Ok(Command::Job { id, port, order }) => {
                     let engine = self.engines.iter_mut().find(|engine| engine.id == port);

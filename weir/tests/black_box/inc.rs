@@ -234,6 +234,20 @@ fn ranks_sum(rig: Rig) {
     move_until(&mut seats, start, "a first sum", |seats| seats.iter().all(|seat| seat.rank.results > 0));
     let followed = trace.ended().stdout;
     assert!(followed.contains("\"inc0\""), "{followed}");
+    // What the engine did with it is told, too, to the last result that was sent for it.
+    let lines = followed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let told: Vec<Value> = lines.filter(|line| line["event"] == "engine").collect();
+    let came = told.first().unwrap_or_else(|| panic!("nothing of the engine: {followed}"));
+    assert_eq!((&came["step"], &came["what"], &came["job"]), (&json!("came"), &json!("stored"), &json!(7)));
+    assert_eq!((&came["rank"], &came["engine_qp"]), (&json!(0), &json!(QPN)), "{came}");
+    let sent = |what: &str| {
+        let sent = told.iter().filter(|line| line["step"] == "sent" && line["what"] == what);
+        sent.map(|line| line["rank"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!((sent("ack"), sent("result")), (vec![Some(0)], vec![Some(0), Some(1)]), "{followed}");
+    assert!(told.iter().any(|line| line["step"] == "folded"), "{followed}");
+    let lasts = told.iter().map(|line| line["last"] == true);
+    assert!(lasts.clone().next_back().unwrap() && lasts.filter(|last| *last).count() == 1, "{followed}");
     let trace = rig.trace("inc0");
     // As many at once as every receive ring holds while nobody looks.
     for sent in (BATCH..=OTHERS).step_by(BATCH) {

@@ -208,6 +208,9 @@ pub struct WatchOrder {
     /// Only those that this switch marks are told, and count: a frame is told when it has left. Not with `drops`.
     #[serde(default)]
     pub marked: Option<bool>,
+    /// What engines of in-network aggregation do with them is told, too; so it is unless false. Not of those that are lost.
+    #[serde(default)]
+    pub engines: Option<bool>,
     /// Most time it may take, ms; a minute unless given, a day at most.
     #[serde(default)]
     #[schemars(range(max = 86_400_000))]
@@ -325,6 +328,8 @@ pub enum WatchLine {
         /// What to do about it.
         remedy: String,
     },
+    /// The engine of in-network aggregation behind the port it left by does something with it.
+    Engine(Box<WatchedEngine>),
     /// More records have found no room.
     Missed {
         /// Records that found no room, since the first line.
@@ -348,10 +353,56 @@ impl WatchLine {
     pub fn frame(&self) -> Option<u64> {
         match self {
             Self::Arrived(arrival) => Some(arrival.frame),
+            Self::Engine(engine) => Some(engine.frame),
             Self::Left { frame, .. } | Self::Flushed { frame, .. } | Self::Lost { frame, .. } => Some(*frame),
             Self::Armed { .. } | Self::Missed { .. } | Self::End { .. } => None,
         }
     }
+}
+
+/// What an engine does with a frame, or for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchedEngine {
+    /// Which frame, from 1.
+    pub frame: u64,
+    /// When.
+    pub at_ns: u64,
+    /// Port of the engine.
+    pub port: String,
+    /// From the arrival of the frame until then, ns.
+    pub since_ns: u64,
+    /// `came`: the engine has looked at it; `folded`: the packet it contributes to is summed; `sent`: something was sent for it; `failed`: its
+    /// job has, or was ended; `over`: nothing more comes of it.
+    pub step: String,
+    /// Of `came` what it is: `stored`, `result` (of the engine above), `operation` (names one), `end` (ends the job), `ack`, `nak`, `rnr_nak`, `cnp`,
+    /// `arp`, `dropped`; of `sent` what was sent: `ack`, `nak`, `rnr_nak`, `result`, `sum` (to the engine above); of `failed` why.
+    pub what: String,
+    /// The job, if it is for one.
+    pub job: Option<u32>,
+    /// First rank of the peer it is from or that is sent to, or that is to blame; null: the engine above, or nobody.
+    pub rank: Option<u16>,
+    /// Queue pair of that peer.
+    pub qp: Option<u32>,
+    /// Queue pair of the engine that it is for.
+    pub engine_qp: Option<u32>,
+    /// PSN; of an answer the one it is about.
+    pub psn: Option<u32>,
+    /// Number of the packet that it contributes to, from the start of the job.
+    pub number: Option<u64>,
+    /// Slot of the window that holds it.
+    pub slot: Option<u64>,
+    /// First ranks of the children that packet still waits for; empty: it is complete.
+    pub waits_for: Option<Vec<u16>>,
+    /// Ranks in the sum, where the last packet of a message says so.
+    pub ranks: Option<u16>,
+    /// Why it is not used, as `/v1/inc/drops` names it; of a NAK what it says.
+    pub reason: Option<String>,
+    /// What that means; the operation it names.
+    pub text: Option<String>,
+    /// Time that an RNR NAK asks to wait, ns.
+    pub wait_ns: Option<u64>,
+    /// Nothing more will be told of the frame here.
+    pub last: bool,
 }
 
 /// A frame that arrived.

@@ -5,7 +5,7 @@ mod jobs;
 mod transaction;
 mod workers;
 
-use super::control::{Command, Reply};
+use super::control::{Command, Followers, Reply};
 use super::kernel;
 use super::mgmt::Bulletin;
 use crate::apply::values_differ;
@@ -22,8 +22,11 @@ use transaction::{Ended, PATIENCE, Step, Transaction};
 use weir_config::Config;
 use weir_config::runtime::{self, Device};
 use weir_dataplane::fdb::FdbPage;
+use weir_dataplane::portset::PortSet;
 use weir_dataplane::switch::{Change, SwitchParams, Tap, TapOrder};
+use weir_dataplane::types::PortId;
 use weir_dpdk::{Clock, Eal};
+use weir_inc::trace::Follower;
 use weir_mgmt::admin::fdb::Page;
 use weir_mgmt::admin::watch::{Watch, Watching};
 use weir_mgmt::admin::{self, Answer, Call, Done, Fault, InForce, Order, Orders, Refusal, Shown};
@@ -431,22 +434,47 @@ impl Office {
             bytes: watch.bytes,
             drops: watch.drops,
         };
-        let mut readers = Vec::new();
+        let follows = watch.engines && !watch.drops;
+        let (mut readers, mut engines, mut hands_on) = (Vec::new(), Vec::new(), PortSet::EMPTY);
+        let mut followers = self.followers(|port| {
+            follows.then(|| {
+                hands_on.insert(port);
+                let (follower, reader) = Follower::new(port);
+                engines.push(reader);
+                Box::new(follower)
+            })
+        });
         for (worker, (tap, reader)) in Tap::for_workers(order, self.workers.len()).into_iter().enumerate() {
             readers.push(reader);
-            self.workers.send(worker, Command::Tap(Some(Box::new(tap))));
+            let tap = Box::new(tap.hands_on(hands_on));
+            self.workers.send(worker, Command::Tap(Some(tap), followers.remove(0)));
         }
         let held = Arc::new(());
         self.work.watched = Some(Arc::downgrade(&held));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Ok(Done::Watching(Watching { readers, anchor: (unix.as_nanos() as u64, self.clock.now()), held }))
+        let anchor = (unix.as_nanos() as u64, self.clock.now());
+        Ok(Done::Watching(Watching { readers, engines, anchor, held }))
+    }
+
+    /// For each worker who follows frames into its engines.
+    fn followers(&self, mut of: impl FnMut(PortId) -> Option<Box<Follower>>) -> Vec<Followers> {
+        let mut followers: Vec<Followers> = (0..self.workers.len()).map(|_| Followers::new()).collect();
+        for (port, settings) in self.shown.get().config.ports.iter().enumerate() {
+            let id = PortId(port as u16);
+            if settings.engine.is_some() {
+                followers[usize::from(self.granting.devices[port].shard)].push((id, of(id)));
+            }
+        }
+        followers
     }
 
     /// Takes taps away whose readers are gone, wherever they were lost.
     fn disarm(&mut self) {
         let left = self.work.watched.as_ref().is_some_and(|watched| watched.strong_count() == 0);
         if left && self.have_room().is_ok() {
-            (0..self.workers.len()).for_each(|worker| self.workers.send(worker, Command::Tap(None)));
+            for (worker, followers) in self.followers(|_| None).into_iter().enumerate() {
+                self.workers.send(worker, Command::Tap(None, followers));
+            }
             self.work.watched = None;
         }
     }

@@ -159,8 +159,10 @@ fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u
     let arrivals: Vec<Arrival> = frames.iter().filter_map(arrival).collect();
     let mut replay = Replay::new(config, arrivals)?;
     let readers = vec![replay.follow(followed, SNAPLEN)];
-    let mut joiner =
-        Joiner::new(Watching { readers, anchor: (first, FIRST_FRAME_AT), held: Arc::default() }, u64::MAX);
+    let mut joiner = Joiner::new(
+        Watching { readers, engines: Vec::new(), anchor: (first, FIRST_FRAME_AT), held: Arc::default() },
+        u64::MAX,
+    );
     let ports = config.ports.iter().map(|port| PortInfo { name: port.name.clone(), ..PortInfo::default() });
     let info = SwitchInfo { ports: ports.collect(), ..SwitchInfo::default() };
     let mut written = Vec::new();

@@ -91,7 +91,12 @@ fn watched_for(
     switch.arm(Some(Box::new(tap)));
     let ports = ["p0", "p1"].map(|name| PortInfo { name: name.into(), ..PortInfo::default() });
     let info = SwitchInfo { ports: ports.into(), ..SwitchInfo::default() };
-    let watching = Watching { readers: vec![reader], anchor: (5_000_000_000, 0), held: Arc::default() };
+    let watching = Watching {
+        readers: vec![reader],
+        engines: Vec::new(),
+        anchor: (5_000_000_000, 0),
+        held: Arc::default(),
+    };
     let mut joiner = Joiner::new(watching, watch.count).only_marked(watch.marked);
     let only = only(&watch);
     let mut written = Vec::new();
