@@ -15,7 +15,7 @@ use weir_sim::fabric::{FabricSpec, load, run_with};
 /// Sixteen senders, one receiver, one switch.
 fn incast(buffer: &str, bytes: &str, workload: &str) -> String {
     format!(
-        "name = \"x\"\nuntil = \"10s\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+        "name = \"x\"\nstop_time = \"10s\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
          [host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"{buffer}\"\n[switch.config.port_defaults]\nmtu = 1600\n\
          [[switch.config.wred]]\nname = \"roce\"\nkmin = \"400KB\"\nkmax = \"1600KB\"\npmax = \"20%\"\n\
          [[workload]]\nkind = \"incast\"\nto = \"h16\"\nbytes = \"{bytes}\"\n{workload}"
@@ -24,7 +24,7 @@ fn incast(buffer: &str, bytes: &str, workload: &str) -> String {
 
 /// Sixteen hosts on either side of one trunk.
 fn dumbbell() -> String {
-    "name = \"x\"\nuntil = \"10s\"\n[topology]\nkind = \"dumbbell\"\npairs = 16\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+    "name = \"x\"\nstop_time = \"10s\"\n[topology]\nkind = \"dumbbell\"\npairs = 16\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
      [host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
      [[switch.config.wred]]\nname = \"roce\"\nkmin = \"400KB\"\nkmax = \"1600KB\"\npmax = \"20%\"\n"
         .to_owned()
@@ -54,7 +54,7 @@ fn fat_tree() -> String {
     }
     let links = links.join(", ");
     format!(
-        "name = \"x\"\nuntil = \"1s\"\n[topology]\nkind = \"custom\"\nhosts = [{hosts}]\nswitches = [{switches}]\n\
+        "name = \"x\"\nstop_time = \"1s\"\n[topology]\nkind = \"custom\"\nhosts = [{hosts}]\nswitches = [{switches}]\n\
          links = [{links}]\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\npayload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n\
          [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"poisson\"\nsizes = \"websearch\"\nload = 0.3\n\
          duration = \"500us\"\ncc = \"dcqcn\"\n"
@@ -63,7 +63,7 @@ fn fat_tree() -> String {
 
 /// Sixteen hosts, each of which sends to another pod.
 fn small_fat_tree() -> String {
-    "name = \"x\"\nuntil = \"1s\"\n[topology]\nkind = \"fat_tree\"\nk = 4\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\n\
+    "name = \"x\"\nstop_time = \"1s\"\n[topology]\nkind = \"fat_tree\"\nk = 4\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\n\
      payload = 1000\nack_every = 1\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
      [[workload]]\nkind = \"permutation\"\nshift = 5\nbytes = \"100KB\"\ncc = \"dcqcn\"\n"
         .to_owned()

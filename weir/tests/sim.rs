@@ -127,7 +127,7 @@ fn interrupt(child: &Child) {
 }
 
 /// A plan of `points` runs with no end but that of the clock, which is far away.
-const LONG: &str = "name = \"long\"\nuntil = \"1000s\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \
+const LONG: &str = "name = \"long\"\nstop_time = \"1000s\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \
                     \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h1\"\nbytes = \
                     \"1MB\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h3\"\nstart = \"999s\"\nbytes = \"1MB\"\n";
 
@@ -225,7 +225,7 @@ fn a_point_that_is_stopped_has_no_result() {
     let plan = dir.path().join("plan.toml");
     std::fs::write(
         &plan,
-        "name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"until\"\nvalues = [\"2ms\", \"1000s\"]\n",
+        "name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"stop_time\"\nvalues = [\"2ms\", \"1000s\"]\n",
     )
     .unwrap();
     let to = dir.path().join("out");
@@ -252,7 +252,7 @@ fn a_point_that_is_stopped_has_no_result() {
         serde_json::from_str(&out(&listed)).unwrap()
     };
     let all = list(&[]);
-    assert_eq!((&all["open"], &all["axes"]), (&serde_json::json!([0, 1]), &serde_json::json!(["until"])));
+    assert_eq!((&all["open"], &all["axes"]), (&serde_json::json!([0, 1]), &serde_json::json!(["stop_time"])));
     let address = all["points"][0]["address"].as_str().unwrap();
     assert!(to.join(format!("{address}.json")).exists() && to.join(address).join("flows.csv").exists());
     let files: Vec<&str> =

@@ -13,7 +13,7 @@ import ray
 
 BASE = """
 name = "base"
-until = "2ms"
+stop_time = "2ms"
 [topology]
 kind = "star"
 hosts = 4

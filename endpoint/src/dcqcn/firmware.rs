@@ -9,7 +9,7 @@
 use super::registers::{
     Globals, MASK_BIT, Register, RegisterView, TIMER_START_BIT, rate_to_units, units_to_rate,
 };
-use super::scheme::{Allowance, Outstanding, ReactionPoint, Scheme};
+use super::scheme::{Allowance, Outstanding, Scheme, SchemeLimiter};
 use super::standard::{ParamError, Params, RateControl};
 use super::trace::{Cause, State, Trace};
 use crate::congestion::backoff::{Backoff, BackoffError, BackoffParams};
@@ -266,7 +266,7 @@ impl Firmware {
 #[derive(Debug)]
 pub struct Adapter {
     settings: Dcqcn,
-    point: ReactionPoint,
+    point: SchemeLimiter,
     firmware: Option<Box<Firmware>>,
 }
 
@@ -279,7 +279,7 @@ impl Adapter {
         dcqcn.check()?;
         let Dcqcn { scheme, params, outstanding, .. } = *dcqcn;
         let firmware = Firmware::of(dcqcn, now)?;
-        Ok(Self { settings: *dcqcn, point: ReactionPoint::new(scheme, params, outstanding, now)?, firmware })
+        Ok(Self { settings: *dcqcn, point: SchemeLimiter::new(scheme, params, outstanding, now)?, firmware })
     }
 
     /// What it was told to do.

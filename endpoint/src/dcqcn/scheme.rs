@@ -75,7 +75,7 @@ pub struct Allowance {
 
 /// The reaction point of one queue pair under one of the schemes.
 #[derive(Clone, Debug)]
-pub struct ReactionPoint {
+pub struct SchemeLimiter {
     scheme: Scheme,
     control: RateControl,
     outstanding: Outstanding,
@@ -86,7 +86,7 @@ pub struct ReactionPoint {
     window: (u64, u64),
 }
 
-impl ReactionPoint {
+impl SchemeLimiter {
     /// A queue pair that starts at `now`. The rate firmware has not written yet is the initial rate.
     ///
     /// # Errors
@@ -212,8 +212,8 @@ mod tests {
 
     const LINE: u64 = 100_000_000_000;
 
-    fn point(scheme: Scheme) -> ReactionPoint {
-        ReactionPoint::new(scheme, Params::paper(LINE), Outstanding::adapter(30_000), 0).unwrap()
+    fn point(scheme: Scheme) -> SchemeLimiter {
+        SchemeLimiter::new(scheme, Params::paper(LINE), Outstanding::adapter(30_000), 0).unwrap()
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn cc015_registers_of_a_queue_pair() {
         let params = Params { cut_period: 50_000, ..Params::paper(LINE) };
-        let mut rp = ReactionPoint::new(Scheme::Hardware, params, Outstanding::adapter(30_000), 0).unwrap();
+        let mut rp = SchemeLimiter::new(Scheme::Hardware, params, Outstanding::adapter(30_000), 0).unwrap();
         rp.on_sent(1500, 2_000);
         rp.on_sent(1500, 2_047);
         assert_eq!(rp.registers(2_047).read(Register::CcByteCount), 3000);

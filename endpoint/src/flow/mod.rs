@@ -4,7 +4,7 @@
 //! represented, so a million packets cost no memory traffic ([`HeaderFrame`]). A [`Sender`] numbers,
 //! paces and resends (go-back-N or selective repeat, DCQCN), a [`Receiver`] answers (ACK, NAK, CNP), a [`Nic`] holds the
 //! queue pairs of a host behind one PFC-obeying link. A queue pair carries a flow, or several one after the other. Full payloads, memory and verbs are in
-//! [`crate::roce`]; the headers are the same, so a switch cannot tell the difference. A [`LinkNic`] has the flows of an
+//! [`crate::roce`]; the headers are the same, so a switch cannot tell the difference. A [`RcLinkNic`] has the flows of an
 //! RC Link endpoint.
 
 mod frame;
@@ -19,7 +19,7 @@ mod sender;
 pub use frame::{HEADER_ROOM, HeaderFrame, Route};
 pub use messages::{Arrival, Received};
 pub use nic::{Nic, NicConfig, NicReport};
-pub use rclink::{Datagram, LinkFlowError, LinkNic, LinkNicConfig};
+pub use rclink::{Datagram, LinkFlowError, RcLinkNic, RcLinkNicConfig};
 pub use receiver::Receiver;
 pub use sender::{Flow, Pace, SelectiveRepeat, Sender, Sent, Transport};
 

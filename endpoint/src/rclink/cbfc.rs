@@ -87,12 +87,12 @@ const LONGEST_FRAME: usize = 1402;
 
 /// The sender's counters of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Credits {
+pub struct CreditSender {
     consumed: u32,
     freed: u32,
 }
 
-impl Credits {
+impl CreditSender {
     /// Credits that are out.
     pub fn in_use(&self) -> u32 {
         self.consumed.wrapping_sub(self.freed) & MASK
@@ -126,13 +126,13 @@ impl Credits {
 
 /// The receiver's counters of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Grants {
+pub struct CreditReceiver {
     consumed: u32,
     freed: u32,
     reported: u32,
 }
 
-impl Grants {
+impl CreditReceiver {
     /// A frame arrived.
     pub fn arrive(&mut self, cost: u32) {
         self.consumed = self.consumed.wrapping_add(cost) & MASK;
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn old_and_invented_reports_change_nothing() {
-        let mut credits = Credits::default();
+        let mut credits = CreditSender::default();
         credits.consume(100);
         assert!(credits.freed(60));
         assert_eq!(credits.in_use(), 40);
@@ -283,7 +283,7 @@ mod tests {
             steps in proptest::collection::vec((0u8..6, 60usize..1402), 1..3000),
         ) {
             let config = config(64);
-            let (mut credits, mut grants) = (Credits::default(), Grants::default());
+            let (mut credits, mut grants) = (CreditSender::default(), CreditReceiver::default());
             // Far on, so that the counters wrap.
             for _ in 0..MASK / 22 {
                 credits.consume(22);

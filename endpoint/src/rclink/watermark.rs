@@ -5,7 +5,7 @@ use weir_dataplane::types::Nanos;
 
 /// A receive memory of the published sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct PauseWatermarks {
     /// Above this many bytes its senders are paused.
     pub high: u64,
     /// Below this many they are released.
@@ -17,7 +17,7 @@ pub struct Marks {
 /// Longest frame with FCS (DEV-03).
 const FRAME_BYTES: u64 = 1406;
 
-impl Marks {
+impl PauseWatermarks {
     /// `frames` frames and one round trip high, one round trip low, one round trip above in reserve.
     fn new(frames: u64, rate: u64, round_trip: Nanos) -> Self {
         let flight = u128::from(rate) * u128::from(round_trip);
@@ -27,12 +27,12 @@ impl Marks {
         Self { high, low: flight, capacity: high.saturating_add(flight) }
     }
 
-    /// Memory for requests, and the one for responses: 32 frames. `rate` in bits/s.
+    /// Those of the memory for requests, and the one for responses: 32 frames. `rate` in bits/s.
     pub fn unicast(rate: u64, round_trip: Nanos) -> Self {
         Self::new(32, rate, round_trip)
     }
 
-    /// Memory for multicast: 8 frames.
+    /// Those of the memory for multicast: 8 frames.
     pub fn multicast(rate: u64, round_trip: Nanos) -> Self {
         Self::new(8, rate, round_trip)
     }
@@ -40,15 +40,15 @@ impl Marks {
 
 /// One receive memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    marks: Marks,
+pub struct ReceiveBuffer {
+    marks: PauseWatermarks,
     used: u64,
     paused: bool,
 }
 
-impl Memory {
+impl ReceiveBuffer {
     /// An empty one.
-    pub fn new(marks: Marks) -> Self {
+    pub fn new(marks: PauseWatermarks) -> Self {
         Self { marks, used: 0, paused: false }
     }
 
@@ -90,14 +90,17 @@ mod tests {
     #[test]
     fn sw025_published_marks() {
         // 200 Gb/s and 2 us: 50 000 bytes in flight.
-        let marks = Marks::unicast(200_000_000_000, 2_000);
-        assert_eq!(marks, Marks { high: 32 * 1406 + 50_000, low: 50_000, capacity: 32 * 1406 + 100_000 });
-        assert_eq!(Marks::multicast(200_000_000_000, 2_000).high, 8 * 1406 + 50_000);
+        let marks = PauseWatermarks::unicast(200_000_000_000, 2_000);
+        assert_eq!(
+            marks,
+            PauseWatermarks { high: 32 * 1406 + 50_000, low: 50_000, capacity: 32 * 1406 + 100_000 }
+        );
+        assert_eq!(PauseWatermarks::multicast(200_000_000_000, 2_000).high, 8 * 1406 + 50_000);
     }
 
     #[test]
     fn sw024_pause_above_high_release_below_low() {
-        let mut memory = Memory::new(Marks { high: 100, low: 40, capacity: 150 });
+        let mut memory = ReceiveBuffer::new(PauseWatermarks { high: 100, low: 40, capacity: 150 });
         assert!(memory.take(100) && !memory.paused());
         assert!(memory.take(1) && memory.paused());
         memory.free(61);
@@ -113,7 +116,7 @@ mod tests {
     fn sw025_the_reserve_takes_what_was_in_flight() {
         // Frames of a sender that stops one round trip after the pause.
         let (rate, round_trip) = (100_000_000_000, 3_000);
-        let mut memory = Memory::new(Marks::unicast(rate, round_trip));
+        let mut memory = ReceiveBuffer::new(PauseWatermarks::unicast(rate, round_trip));
         let gap = 1406 * 8 / 100;
         let mut stops_at = u64::MAX;
         let mut now = 0;

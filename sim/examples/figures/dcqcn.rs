@@ -152,7 +152,7 @@ fn play(c: &Case, seed: u64, until: usize) -> Report {
     let Case { flows, rate, scale, pmax, more, .. } = c;
     let from = until - 200.min(until / 2);
     let text = format!(
-        "name = \"r6\"\nseed = {seed}\nuntil = \"{until}ms\"\nmeasure_from = \"{from}ms\"\nsample = \"200us\"\n[topology]\nkind = \"star\"\nhosts = {}\n\
+        "name = \"r6\"\nseed = {seed}\nstop_time = \"{until}ms\"\nmeasure_from = \"{from}ms\"\nsample = \"200us\"\n[topology]\nkind = \"star\"\nhosts = {}\n\
          [link]\nrate = \"{rate}G\"\ndelay = \"1us\"\n[host]\npayload = 940\n[host.dcqcn]\nadditive = \"{}M\"\nhyper = \"{}M\"\n{more}\
          [[switch.config.wred]]\nname = \"roce\"\nkmin = {}\nkmax = {}\npmax = \"{pmax}\"\n\
          [[workload]]\nkind = \"incast\"\nto = \"h{flows}\"\nstagger = \"10ms\"\ncc = \"dcqcn\"\n",

@@ -14,7 +14,7 @@ fn play(text: &str) -> Report {
 fn one_packet(forwarding: &str, payload: u64, rates: (u64, u64)) -> f64 {
     let (inward, outward) = rates;
     let text = format!(
-        "name = \"one\"\nuntil = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\n\
+        "name = \"one\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\n\
          links = [{{ a = \"a\", b = \"s\", rate = \"{inward}G\" }}, {{ a = \"s\", b = \"b\", rate = \"{outward}G\" }}]\n\
          [link]\ndelay = \"100ns\"\n[switch]\nforwarding = \"{forwarding}\"\ningress = \"200ns\"\ncrossbar = \"30ns\"\n\
          egress = \"20ns\"\n[host]\npayload = 4096\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = {payload}\n"
@@ -83,7 +83,7 @@ pub fn headroom() -> Table {
         (400, 1000),
     ] {
         let text = format!(
-            "name = \"headroom\"\nuntil = \"40ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[link]\nrate = \"{rate}G\"\ndelay = \"{delay_ns}ns\"\n\
+            "name = \"headroom\"\nstop_time = \"40ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[link]\nrate = \"{rate}G\"\ndelay = \"{delay_ns}ns\"\n\
              [host]\npayload = 1000\n[switch.config.buffer]\nsize = \"6MiB\"\ncontrol_bytes = \"16KiB\"\n[switch.config.port_defaults]\n\
              mtu = 1100\n[[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = 2000000\n"
         );

@@ -5,7 +5,7 @@ use super::{Report, Spread};
 /// A fat tree of `k` ports a switch, 100G, and this traffic.
 pub fn fabric(k: usize, traffic: &str) -> String {
     format!(
-        "name = \"flow level\"\nuntil = \"1s\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+        "name = \"flow level\"\nstop_time = \"1s\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
          [host]\npayload = 1000\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
          [[switch.config.wred]]\nname = \"roce\"\nkmin = \"100KB\"\nkmax = \"400KB\"\npmax = \"20%\"\n{traffic}"
     )

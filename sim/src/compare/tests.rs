@@ -14,7 +14,7 @@ fn orders(dir: &Path, keep: Keep, flows: FlowsFormat) -> Orders<'_> {
 
 fn spec(hosts: usize, rate: &str, seed: u64) -> String {
     format!(
-        "name = \"base\"\nuntil = \"1ms\"\nseed = {seed}\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \
+        "name = \"base\"\nstop_time = \"1ms\"\nseed = {seed}\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \
          \"{rate}\"\n[switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind \
          = \"poisson\"\nbytes = 1000\nload = 0.5\nduration = \"20us\"\n"
     )
@@ -242,7 +242,7 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
 /// An all-reduce of 1 MB over eight hosts by `kind`.
 fn collective(kind: &str, seed: u64) -> String {
     format!(
-        "name = \"c\"\nuntil = \"9ms\"\nseed = {seed}\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+        "name = \"c\"\nstop_time = \"9ms\"\nseed = {seed}\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
          [link]\nloss = 0.0005\n[host]\ntimeout = \"100us\"\n[[workload]]\nkind = \"{kind}\"\nbytes = \"1MB\"\n"
     )
 }

@@ -11,7 +11,7 @@ fn refused(text: &str) -> String {
     load("test.toml", text).and_then(|spec| run(&spec)).unwrap_err().to_string()
 }
 
-const STAR: &str = "name = \"t\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n";
+const STAR: &str = "name = \"t\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n";
 
 fn sum(head: &str, bytes: &str, more: &str) -> String {
     format!("{head}[[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"{bytes}\"\n{more}")
@@ -47,7 +47,7 @@ fn all_hosts_of_a_switch_get_every_sum() {
 /// The ideal of a rank is what one alone would take: as one level more costs.
 #[test]
 fn a_tree_of_three_levels_sums_bit_for_bit() {
-    let fat = "name = \"t\"\nuntil = \"20ms\"\n[topology]\nkind = \"fat_tree\"\nk = 4\n";
+    let fat = "name = \"t\"\nstop_time = \"20ms\"\n[topology]\nkind = \"fat_tree\"\nk = 4\n";
     let report = play(&sum(fat, "50KB", ""));
     assert_eq!((report.verdict, report.flows_done), ("PASS", 16), "{:?}", report.findings);
     let engines = report.hosts.iter().filter(|h| h.name.ends_with(".inc")).count();
@@ -61,7 +61,7 @@ fn a_tree_of_three_levels_sums_bit_for_bit() {
 
 #[test]
 fn one_engine_far_away_sums_for_all() {
-    let head = "name = \"t\"\nuntil = \"20ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 1\n\
+    let head = "name = \"t\"\nstop_time = \"20ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 1\n\
                 hosts_per_leaf = 2\n[inc]\nswitches = [\"s2\"]\n";
     let report = play(&sum(head, "50KB", ""));
     assert_eq!(report.verdict, "PASS");
@@ -73,7 +73,7 @@ fn one_engine_far_away_sums_for_all() {
 fn loss_and_stragglers_change_no_sum() {
     for seed in 1..=4 {
         let head = format!(
-            "seed = {seed}\nname = \"t\"\nuntil = \"200ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
+            "seed = {seed}\nname = \"t\"\nstop_time = \"200ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
              hosts_per_leaf = 3\n[link]\nloss = 0.02\n[host]\ntimeout = \"100us\"\n[inc]\nwindow = 64\n"
         );
         let report = play(&sum(&head, "200KB", "stagger = \"20us\"\n"));
@@ -151,7 +151,7 @@ fn what_no_engine_can_do_is_refused() {
             "absent without",
         ),
         (
-            sum("name = \"t\"\nuntil = \"20ms\"\n[topology]\nkind = \"direct\"\n", "4KB", ""),
+            sum("name = \"t\"\nstop_time = \"20ms\"\n[topology]\nkind = \"direct\"\n", "4KB", ""),
             "no switch with an engine",
         ),
         (sum(&format!("profile = \"ns3-hpcc\"\n{STAR}"), "4KB", ""), "switches have no engines"),
@@ -177,7 +177,7 @@ fn way(k: usize, kind: &str, circumstance: &str) -> String {
         _ => ("", String::new()),
     };
     format!(
-        "name = \"t\"\nuntil = \"200ms\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[host]\ntimeout = \
+        "name = \"t\"\nstop_time = \"200ms\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[host]\ntimeout = \
          \"200us\"\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n{link}[[workload]]\nkind = \"{kind}\"\nbytes = \"1MB\"\n{workload}"
     )
 }

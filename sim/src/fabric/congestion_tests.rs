@@ -6,7 +6,7 @@ use super::{Report, load, run};
 /// Eight senders of 1 MB into one port of 100G, 1 us of cable.
 fn incast(profile: &str, host: &str, more: &str) -> Report {
     let text = format!(
-        "name = \"cc\"\nprofile = \"{profile}\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[link]\n\
+        "name = \"cc\"\nprofile = \"{profile}\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[link]\n\
          rate = \"100G\"\ndelay = \"1us\"\n[host]\n{host}\n[switch.config.buffer]\nsize = \"32MiB\"\n{more}\n\
          [[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"1MB\"\n"
     );
@@ -58,7 +58,7 @@ fn cc_in_weirs_profile_is_near_the_published_runs() {
 /// senders that never end keep so long a queue.
 #[test]
 fn swift_keeps_the_queue_of_its_target() {
-    let text = "name = \"swift\"\nuntil = \"20ms\"\nmeasure_from = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\n\
+    let text = "name = \"swift\"\nstop_time = \"20ms\"\nmeasure_from = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\n\
                 rate = \"100G\"\ndelay = \"1us\"\n[host]\npayload = 1000\ncongestion_control = \"swift\"\n[host.swift]\n\
                 base_target = \"20us\"\nhop_scale = \"2us\"\nflow_range = \"40us\"\n[switch.config.buffer]\nsize = \"32MiB\"\n\
                 [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"incast\"\nto = \"h16\"\n";
@@ -81,7 +81,7 @@ fn swift_keeps_the_queue_of_its_target() {
 /// What cannot be is refused with the place and what to do.
 #[test]
 fn wrong_combinations_are_refused() {
-    let base = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n";
+    let base = "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n";
     let flow = "[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"10KB\"\n";
     let cases = [
         (
@@ -169,11 +169,12 @@ fn wrong_combinations_are_refused() {
     }
     let error = refused(
         &text("[host]\ncongestion_control = \"swift\"\n", "")
-            .replace("until", "profile = \"ns3-hpcc\"\nuntil"),
+            .replace("stop_time", "profile = \"ns3-hpcc\"\nstop_time"),
     );
     assert!(error.contains("cc.toml:8: ") && error.contains("use profile = \"weir\""), "{error}");
-    let error =
-        refused(&text("[host]\nwindow_bytes = 5\n", "").replace("until", "profile = \"ns3-hpcc\"\nuntil"));
+    let error = refused(
+        &text("[host]\nwindow_bytes = 5\n", "").replace("stop_time", "profile = \"ns3-hpcc\"\nstop_time"),
+    );
     assert!(error.contains("`host.window_bytes` contradicts profile"), "{error}");
 }
 
@@ -201,7 +202,7 @@ fn examples_of_congestion_control_do_what_they_say() {
 fn targets_below_the_round_trip_are_told_of() {
     let why = |cc: &str, delay: &str, keys: &str| {
         let text = format!(
-            "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\ndelay = \"{delay}\"\n[host]\n\
+            "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\ndelay = \"{delay}\"\n[host]\n\
              congestion_control = \"{cc}\"\n{keys}[[workload]]\nkind = \"permutation\"\nbytes = \"100KB\"\n"
         );
         run(&load("x.toml", &text).unwrap()).unwrap().why

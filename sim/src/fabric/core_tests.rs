@@ -8,7 +8,7 @@ fn play(text: &str) -> Report {
 
 fn star(hosts: usize, switch: &str, buffer: &str, more: &str) -> String {
     format!(
-        "name = \"core\"\nuntil = \"20ms\"\nlatency = true\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
+        "name = \"core\"\nstop_time = \"20ms\"\nlatency = true\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
          delay = \"1us\"\n[host]\npayload = 1000\n[switch]\n{switch}\n[switch.config.buffer]\nsize = \"{buffer}\"\n\
          [switch.config.port_defaults]\nmtu = 1600\n{more}"
     )
@@ -91,7 +91,7 @@ fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {
     };
     let share = |core: &str, mode: &str, [three, zero]: [&str; 2], flows: &[(&str, u8)]| {
         let r = play(&format!(
-            "name = \"classes\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\npayload = 1000\n[switch]\n\
+            "name = \"classes\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\npayload = 1000\n[switch]\n\
              core = \"{core}\"\ncrossbar_mode = \"{mode}\"\n[switch.config.buffer]\nsize = \"4MiB\"\n\
              [[switch.config.scheduler]]\nname = \"three\"\n{three}\n[[switch.config.scheduler]]\nname = \"zero\"\n{zero}\n\
              [[switch.config.queue]]\nqueues = \"3\"\nscheduler = \"three\"\n[[switch.config.queue]]\nqueues = \"0\"\n\

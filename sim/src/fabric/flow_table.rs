@@ -222,7 +222,7 @@ mod tests {
             [("packet", custom, some), ("hybrid", star, many), ("flow", star, many)]
         {
             let text = format!(
-                "name = \"x\"\nuntil = \"200us\"\nlevel = \"{level}\"\n[topology]\n{topology}\n{traffic}"
+                "name = \"x\"\nstop_time = \"200us\"\nlevel = \"{level}\"\n[topology]\n{topology}\n{traffic}"
             );
             let report = play(&text);
             let tables: BTreeMap<&str, Vec<u8>> =
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_file_says_what_it_is_of_and_columns_have_types() {
         let report = play(
-            "name = \"x\"\nuntil = \"200us\"\nseed = 7\n[topology]\nkind = \"star\"\nhosts = 2\n[[workload]]\nkind = \"flow\"\n\
+            "name = \"x\"\nstop_time = \"200us\"\nseed = 7\n[topology]\nkind = \"star\"\nhosts = 2\n[[workload]]\nkind = \"flow\"\n\
              from = \"h0\"\nto = \"h1\"\nbytes = \"1KB\"\n",
         );
         let reader = SerializedFileReader::new(bytes::Bytes::from(report.flows_parquet().unwrap())).unwrap();

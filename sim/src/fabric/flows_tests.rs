@@ -5,7 +5,7 @@ use super::{Report, load, run};
 /// Four senders into one port.
 fn incast(flows: &str) -> Report {
     let text = format!(
-        "name = \"who\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\nrate = \"100G\"\n\
+        "name = \"who\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\nrate = \"100G\"\n\
          delay = \"1us\"\n[switch.config.buffer]\nsize = \"2MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n{flows}\n\
          [[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"400KB\"\n"
     );

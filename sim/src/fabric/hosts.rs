@@ -15,7 +15,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::{
-    Arrival, Datagram, Flow, LinkNic, Nic, NicConfig, NicReport, Received, Route, Sent,
+    Arrival, Datagram, Flow, Nic, NicConfig, NicReport, RcLinkNic, Received, Route, Sent,
 };
 use weir_endpoint::rclink::class::Class;
 use weir_endpoint::rclink::frame::Station;
@@ -35,7 +35,7 @@ pub(super) enum Host {
     /// RoCEv2.
     Roce(Box<RoceHost>),
     /// RC Link.
-    RcLink(Box<LinkNic>),
+    RcLink(Box<RcLinkNic>),
     /// No host: the engine of a switch.
     Engine(Box<EnginePort>),
 }
@@ -87,7 +87,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         Err(FabricError::Range { what: what.into(), got, must: must.into() })
     };
     let host = &spec.host;
-    let priorities = host.obey.iter().flatten().map(|p| ("host.obey", *p));
+    let priorities = host.pfc_priorities.iter().flatten().map(|p| ("host.pfc_priorities", *p));
     for (key, priority) in priorities.chain([("host.cnp_priority", host.cnp_priority)]) {
         if usize::from(priority) >= PRIORITIES {
             faults.keep(range(key, priority.to_string(), "0 to 7"));
@@ -131,7 +131,7 @@ pub(super) fn obeyed(
     at: usize,
     switches: &[&Config],
 ) -> Result<u8, FabricError> {
-    if let Some(told) = spec.host.obey.as_ref().filter(|_| at < plan.stations()) {
+    if let Some(told) = spec.host.pfc_priorities.as_ref().filter(|_| at < plan.stations()) {
         return Ok(told.iter().fold(0, |mask, p| mask | 1 << (p & 7)));
     }
     let [a, b] = plan.links[plan.ports[at][0]].ends;
@@ -163,7 +163,7 @@ impl Host {
             got: "set".into(),
             must: e.to_string(),
         };
-        LinkNic::new(config).map(|nic| Self::RcLink(Box::new(nic))).map_err(refused)
+        RcLinkNic::new(config).map(|nic| Self::RcLink(Box::new(nic))).map_err(refused)
     }
 
     /// The engine at node `at`, which obeys pauses of the priorities in `obey`.

@@ -31,7 +31,7 @@ const SWIFT: &str = "congestion_control = \"swift\"\n[host.swift]\nbase_target =
 /// equal shares, as those of htsim.
 fn play(topology: &str, host: &str, workload: &str, seed: u64) -> Report {
     let text = format!(
-        "name = \"htsim\"\nseed = {seed}\nuntil = \"20ms\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+        "name = \"htsim\"\nseed = {seed}\nstop_time = \"20ms\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
          [switch.config.qos]\nvoq = \"fifo\"\n[switch.config.buffer]\nsize = \"64MiB\"\n[switch.config.port_defaults]\nmtu = 4200\n\
          [host]\npayload = 4000\n{host}\n{workload}"
     );

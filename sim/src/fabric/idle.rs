@@ -162,7 +162,7 @@ mod tests {
             topology
         };
         let text = format!(
-            "name = \"x\"\nuntil = \"2ms\"\n[[workload]]\nkind = \"permutation\"\nbytes = 10000\n{workload}\n\
+            "name = \"x\"\nstop_time = \"2ms\"\n[[workload]]\nkind = \"permutation\"\nbytes = 10000\n{workload}\n\
              [topology]\n{topology}\n[host]\n{host}\n{more}"
         );
         load("x.toml", &text).and_then(|spec| run(&spec)).map_or_else(|e| e.to_string(), |r| r.verdict.into())

@@ -26,7 +26,7 @@ pub(super) fn play_in(dir: &Path, text: &str) -> Result<Report, FabricError> {
 fn matrix(matrix: &str, more: &str) -> Result<Report, String> {
     let dir = folder(&[("m.cm", matrix)]);
     let text = format!(
-        "name = \"m\"\nuntil = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"htsim_matrix\"\nfile = \
+        "name = \"m\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"htsim_matrix\"\nfile = \
          \"m.cm\"\n{more}"
     );
     // Where the folder is does not matter.
@@ -201,7 +201,7 @@ fn files_of_the_hpcc_simulator_are_what_they_are_by_hand_under_both_profiles() {
         (format!("{NETWORK}0 5 1Gbps 1us 0\n"), format!("{FLOWS}1 3 3 100 7 9\nand so on\n"));
     let dir = folder(&[("t.txt", &network), ("f.txt", &flows), ("m.cm", matrix)]);
     for profile in ["weir", "ns3-hpcc"] {
-        let head = format!("name = \"t\"\nprofile = \"{profile}\"\nuntil = \"2ms\"\n");
+        let head = format!("name = \"t\"\nprofile = \"{profile}\"\nstop_time = \"2ms\"\n");
         let said = |topology: &str, flows: &str| {
             let report = play_in(dir.path(), &format!("{head}{topology}{flows}"));
             let report = report.unwrap_or_else(|e| panic!("{e}"));
@@ -223,7 +223,7 @@ fn files_of_the_hpcc_simulator_are_what_they_are_by_hand_under_both_profiles() {
 fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
     let refused = |network: &str, flows: &str, more: &str| {
         let dir = folder(&[("t.txt", network), ("f.txt", flows)]);
-        let text = format!("name = \"t\"\nuntil = \"2ms\"\n{IMPORTED}{IMPORTED_FLOWS}{more}");
+        let text = format!("name = \"t\"\nstop_time = \"2ms\"\n{IMPORTED}{IMPORTED_FLOWS}{more}");
         let said = play_in(dir.path(), &text).unwrap_err().to_string();
         said.replace(&format!("{}/", dir.path().display()), "")
     };
@@ -264,10 +264,12 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
     );
     let lossy = NETWORK.replacen("1us 0\n1", "1us 0.1\n1", 1);
     let dir = folder(&[("t.txt", &lossy), ("f.txt", FLOWS)]);
-    let text =
-        format!("name = \"t\"\nuntil = \"20ms\"\n{IMPORTED}{IMPORTED_FLOWS}[host]\ntimeout = \"100us\"\n");
+    let text = format!(
+        "name = \"t\"\nstop_time = \"20ms\"\n{IMPORTED}{IMPORTED_FLOWS}[host]\ntimeout = \"100us\"\n"
+    );
     assert!(play_in(dir.path(), &text).unwrap().links[0].lost > 0);
-    let text = format!("profile = \"ns3-hpcc\"\nname = \"t\"\nuntil = \"2ms\"\n{IMPORTED}{IMPORTED_FLOWS}");
+    let text =
+        format!("profile = \"ns3-hpcc\"\nname = \"t\"\nstop_time = \"2ms\"\n{IMPORTED}{IMPORTED_FLOWS}");
     let said = play_in(dir.path(), &text).unwrap_err().to_string();
     assert!(said.contains("one in this file has an error rate"), "{said}");
     let endless = text.replace("f.txt", "/dev/zero");
@@ -299,7 +301,7 @@ fn damaged_files_are_refused_or_mean_something() {
     ] {
         let good = shipped(file);
         let dir = folder_of([(file, good.as_slice())].into_iter());
-        let text = format!("name = \"d\"\nuntil = 1\n[topology]\n{topology}[[workload]]\n{workload}");
+        let text = format!("name = \"d\"\nstop_time = 1\n[topology]\n{topology}[[workload]]\n{workload}");
         for _ in 0..200 {
             let mut bytes = good.clone();
             for _ in 0..=rng.next_u32() % 3 {

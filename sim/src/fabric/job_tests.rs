@@ -23,7 +23,7 @@ const DIGESTS: [&str; 7] = [
 /// A star of 100G lines and a cable of 1 us.
 fn play(hosts: usize, more: &str) -> Result<Report, String> {
     let text =
-        format!("name = \"j\"\nuntil = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n{more}");
+        format!("name = \"j\"\nstop_time = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n{more}");
     load("test.toml", &text).and_then(|spec| run(&spec)).map_err(|e| e.to_string())
 }
 
@@ -271,7 +271,7 @@ fn storage_reads_writes_and_copies() {
 fn operations(lines: &str, more: &str) -> Result<Report, String> {
     let dir = folder(&[("o.jsonl", lines)]);
     let text = format!(
-        "name = \"o\"\nuntil = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"operations\"\nfile = \
+        "name = \"o\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"operations\"\nfile = \
          \"o.jsonl\"\n{more}"
     );
     let cut = |e: super::FabricError| e.to_string().replace(&format!("{}/", dir.path().display()), "");
@@ -459,7 +459,7 @@ fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
 /// Who sends what to whom, over which queue pair, after what: of the generators, as it has always been.
 #[test]
 fn the_traffic_of_a_seed_stays_what_it_is() {
-    let head = "name = \"d\"\nseed = 3\nuntil = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
+    let head = "name = \"d\"\nseed = 3\nstop_time = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
                 hosts_per_leaf = 4\n";
     let digest = |workload: &str| {
         let spec = load("d.toml", &format!("{head}[[workload]]\n{workload}")).unwrap();

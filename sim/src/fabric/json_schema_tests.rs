@@ -176,17 +176,17 @@ fn a_key_that_no_table_has_is_refused_in_each() {
 #[test]
 fn what_the_reader_refuses_by_word_kind_or_unit_the_schema_refuses() {
     let checker = Checker::new();
-    let base = "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n";
+    let base = "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n";
     assert_eq!(checker.wrong(base), Vec::<String>::new());
     for (from, to, at) in [
         ("kind = \"star\"", "kind = \"tsar\"", ".topology.kind"),
         ("hosts = 2", "hosts = \"2\"", ".topology.hosts"),
         ("hosts = 2\n", "", ".topology.hosts is missing"),
         ("hosts = 2", "hosts = 2\npairs = 2", ".topology.pairs"),
-        ("\"1ms\"", "\"1 minute\"", ".until"),
-        ("\"1ms\"", "\"1m\"", ".until"),
-        ("\"1ms\"", "-1", ".until"),
-        ("until = \"1ms\"\n", "", ".until is missing"),
+        ("\"1ms\"", "\"1 minute\"", ".stop_time"),
+        ("\"1ms\"", "\"1m\"", ".stop_time"),
+        ("\"1ms\"", "-1", ".stop_time"),
+        ("stop_time = \"1ms\"\n", "", ".stop_time is missing"),
         ("kind = \"flow\"", "kind = \"flows\"", ".workload.0.kind"),
         ("kind = \"flow\"", "kind = \"flow\"\ncc = \"dcqn\"", ".workload.0.cc"),
         ("kind = \"flow\"", "kind = \"flow\"\npriority = 300", ".workload.0.priority"),

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 /// Two leaves, marks, pauses, DCQCN.
 pub(super) const BASE: &str = r#"
 name = "keys"
-until = "1ms"
+stop_time = "1ms"
 [topology]
 kind = "leaf_spine"
 leaves = 2
@@ -259,7 +259,7 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("profile", "\"ns3-hpcc\"", NS3),
     ("level", "\"flow\"", PLAIN),
     ("seed", "2", PLAIN),
-    ("until", "\"50us\"", PLAIN),
+    ("stop_time", "\"50us\"", PLAIN),
     ("measure_from", "\"50us\"", PLAIN),
     ("sample", "\"10us\"", PLAIN),
     ("latency", "true", PLAIN),
@@ -340,8 +340,8 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("switch.egress", "\"100ns\"", PLAIN),
     ("switch.config", "{ buffer = { size = \"2MiB\" }, port_defaults = { mtu = 1600 } }", PLAIN),
     ("host.protocol", "\"rclink\"", &[PAUSES[0], RCLINK[3]]),
-    ("host.obey", "[]", PAUSES),
-    ("host.response", "\"2us\"", PAUSES),
+    ("host.pfc_priorities", "[]", PAUSES),
+    ("host.pfc_response_delay", "\"2us\"", PAUSES),
     ("host.payload", "512", PLAIN),
     ("host.tx_delay", "\"300ns\"", PLAIN),
     ("host.rx_delay", "\"300ns\"", PLAIN),

@@ -27,7 +27,7 @@ fn add_up(latency: &Latency) {
 fn sw121_a_frame_alone_takes_the_sum_of_its_parts() {
     for (forwarding, first_line) in [("store_and_forward", 1094), ("cut_through", 72)] {
         let r = play(&format!(
-            "name = \"x\"\nuntil = \"1ms\"\nlatency = true\n[topology]\nkind = \"star\"\nhosts = 2\n[link]\nrate = \"100G\"\n\
+            "name = \"x\"\nstop_time = \"1ms\"\nlatency = true\n[topology]\nkind = \"star\"\nhosts = 2\n[link]\nrate = \"100G\"\n\
              delay = \"1us\"\n[host]\ntx_delay = \"300ns\"\nrx_delay = \"200ns\"\n[switch]\nforwarding = \"{forwarding}\"\n\
              ingress = \"100ns\"\ncrossbar = \"30ns\"\negress = \"80ns\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\n\
              to = \"h1\"\nbytes = 1024\nreliable = false\n"
@@ -69,7 +69,7 @@ fn sw122_serialization_is_that_of_the_table() {
     for (payload, frame) in [(1344u64, 1406u64), (4096, 4158)] {
         for gbps in [100, 200, 400] {
             let r = play(&format!(
-                "name = \"x\"\nuntil = \"1ms\"\nlatency = true\n[topology]\nkind = \"direct\"\n[link]\nrate = \"{gbps}G\"\n\
+                "name = \"x\"\nstop_time = \"1ms\"\nlatency = true\n[topology]\nkind = \"direct\"\n[link]\nrate = \"{gbps}G\"\n\
                  delay = \"0ns\"\n[host]\npayload = {payload}\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n\
                  bytes = {payload}\nreliable = false\n"
             ));
@@ -86,7 +86,7 @@ fn sw122_serialization_is_that_of_the_table() {
 fn sw120_parts_add_up_under_pauses() {
     let text = |switch: &str, host: &str, more: &str| {
         format!(
-            "name = \"x\"\nuntil = \"20ms\"\nlatency = true\n[topology]\nkind = \"chain\"\nswitches = 2\nhosts_per_switch = 4\n\
+            "name = \"x\"\nstop_time = \"20ms\"\nlatency = true\n[topology]\nkind = \"chain\"\nswitches = 2\nhosts_per_switch = 4\n\
              [host]\ntx_delay = \"150ns\"\nrx_delay = \"50ns\"\n{host}\n[switch]\ningress = \"100ns\"\negress = \"33ns\"\n{switch}\n\
              [switch.config.buffer]\nsize = \"8MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n{more}\n[[workload]]\n\
              kind = \"incast\"\nto = \"h7\"\nbytes = \"4MB\"\n"
@@ -133,7 +133,7 @@ fn sw126_waiting_is_that_of_an_m_d_1_queue() {
     for (load_of_wire, tolerance) in [(0.5, 0.04), (0.8, 0.05), (0.9, 0.08)] {
         let load_of_payload = load_of_wire * 1344.0 / 1426.0;
         let r = play(&format!(
-            "name = \"x\"\nuntil = \"20ms\"\nlatency = true\n[topology]\nkind = \"custom\"\nhosts = [{}, \"sink\"]\n\
+            "name = \"x\"\nstop_time = \"20ms\"\nlatency = true\n[topology]\nkind = \"custom\"\nhosts = [{}, \"sink\"]\n\
              switches = [\"s\"]\nlinks = [{}, {{ a = \"sink\", b = \"s\" }}]\n[link]\nrate = \"200G\"\ndelay = \"100ns\"\n\
              [host]\npayload = 1344\n[switch.config.buffer]\nsize = \"32MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
              [[workload]]\nkind = \"poisson\"\nto = \"sink\"\nbytes = 1344\nload = {load_of_payload}\nduration = \"8ms\"\n\
@@ -158,7 +158,7 @@ fn sw126_waiting_is_that_of_an_m_d_1_queue() {
 fn a_run_is_the_same_with_and_without() {
     let text = |extra: &str| {
         format!(
-            "name = \"x\"\nuntil = \"5ms\"\n{extra}[topology]\nkind = \"star\"\nhosts = 5\n[[workload]]\nkind = \"incast\"\n\
+            "name = \"x\"\nstop_time = \"5ms\"\n{extra}[topology]\nkind = \"star\"\nhosts = 5\n[[workload]]\nkind = \"incast\"\n\
              to = \"h4\"\nbytes = \"300KB\"\ncc = \"dcqcn\"\n"
         )
     };
@@ -190,7 +190,7 @@ fn the_example_waits_as_an_m_d_1_queue() {
 fn sw120_copies_of_a_multicast_frame_each_have_an_account() {
     let play = |topology: &str, host: &str, traffic: &str| {
         play(&format!(
-            "name = \"x\"\nuntil = \"5ms\"\nlatency = true\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"200ns\"\n\
+            "name = \"x\"\nstop_time = \"5ms\"\nlatency = true\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"200ns\"\n\
              [host]\nprotocol = \"rclink\"\ntx_delay = \"300ns\"\nrx_delay = \"200ns\"\n{host}\n[switch.config.buffer]\n\
              size = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n{traffic}\n"
         ))

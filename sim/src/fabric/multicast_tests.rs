@@ -16,7 +16,7 @@ const STAR: &str = "kind = \"star\"\nhosts = 5";
 /// `link`: keys of `[host.rclink]`; `more`: keys of the switch, and the workload.
 fn fabric(topology: &str, link: &str, more: &str) -> String {
     format!(
-        "name = \"many\"\nuntil = \"5ms\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"200ns\"\n\
+        "name = \"many\"\nstop_time = \"5ms\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"200ns\"\n\
          [host]\nprotocol = \"rclink\"\n[host.rclink]\n{link}\n[switch.config.buffer]\nsize = \"4MiB\"\n\
          [switch.config.port_defaults]\nmtu = 1600\n{more}\n"
     )

@@ -46,7 +46,7 @@ const FIXED: [(&str, &str); 23] = [
     ("switch.ingress", "switches have no latency of their own"),
     ("switch.crossbar", "switches have no latency of their own"),
     ("switch.egress", "switches have no latency of their own"),
-    ("host.response", "hosts obey at once"),
+    ("host.pfc_response_delay", "hosts obey at once"),
     ("host.payload", "the payload of a full frame is `ns3.payload`"),
     ("host.ack_every", "every frame is acknowledged"),
 ];
@@ -196,7 +196,7 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
             Control::Hpcc(_) | Control::Dctcp(_) | Control::Pint(_) => 3,
             _ => 0,
         }),
-        stop: spec.until.0,
+        stop: spec.stop_time.0,
         seed: spec.seed,
     })
 }
@@ -370,7 +370,7 @@ pub(super) fn run(
         let done = sim.flows().iter().filter(|f| f.finished.is_some()).count();
         let at = Progress {
             now_ns: sim.now(),
-            until_ns: spec.until.0,
+            until_ns: spec.stop_time.0,
             done,
             flows: specs.len(),
             events: sim.events(),

@@ -310,12 +310,12 @@ impl Orders {
             let problem = "queue pairs of RC Link have no registers and no DCQCN; take it out, or protocol = \"rclink\"";
             return cannot("at", problem.into());
         }
-        if order.at.0 > spec.until.0 {
+        if order.at.0 > spec.stop_time.0 {
             return Err(wrong(
                 nth,
                 "at",
                 order.at.0.to_string(),
-                format!("at most `until`, which is {} ns", spec.until.0),
+                format!("at most `stop_time`, which is {} ns", spec.stop_time.0),
             ));
         }
         let names = &plan.names[..plan.stations()];

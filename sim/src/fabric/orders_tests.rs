@@ -5,7 +5,7 @@ use super::{OrderResult, Report, load, run};
 /// Three hosts send 2 MB each to a fourth with DCQCN: marks, cuts, increases.
 fn file(orders: &str) -> String {
     format!(
-        "name = \"orders\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\nrate = \"40G\"\n\
+        "name = \"orders\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\nrate = \"40G\"\n\
          [switch.config.buffer]\nsize = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
          [[switch.config.wred]]\nname = \"roce\"\nkmin = \"5KB\"\nkmax = \"50KB\"\npmax = \"50%\"\n\
          [host]\ncongestion_control = \"dcqcn\"\n[host.dcqcn]\nscheme = \"hardware\"\n\
@@ -187,7 +187,7 @@ fn orders_that_cannot_be_are_refused() {
             "order 1: it says both",
             "write an [[order]] for each",
         ),
-        (order("at = \"6ms\"\nshow = true"), "order.0.at", "until"),
+        (order("at = \"6ms\"\nshow = true"), "order.0.at", "stop_time"),
         (order("host = \"h9\"\nshow = true"), "order.0.host", "name of a host"),
         (order("host = \"h3\"\nshow = true"), "order 1: no flow of `h3` has cc = \"dcqcn\"", "take it out"),
         (order("set = { gian = 1 }"), "order 1: `set` is refused", "unknown field `gian`"),

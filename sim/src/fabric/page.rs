@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
-        let text = "name = \"</script><b>\"\nuntil = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"<i>\", \"b\"]\n\
+        let text = "name = \"</script><b>\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"<i>\", \"b\"]\n\
                     switches = [\"s\"]\nlinks = [{ a = \"<i>\", b = \"s\" }, { a = \"b\", b = \"s\" }]\n\
                     [[workload]]\nkind = \"flow\"\nfrom = \"<i>\"\nto = \"b\"\nbytes = 100000\n";
         let page = run(&load("x", text).unwrap()).unwrap().to_html();
@@ -183,7 +183,7 @@ mod tests {
     fn the_page_has_the_latency_of_frames_with_its_parts_and_percentiles() {
         let text = |latency: bool| {
             format!(
-                "name = \"t\"\nuntil = \"5ms\"\nlatency = {latency}\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
+                "name = \"t\"\nstop_time = \"5ms\"\nlatency = {latency}\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\n\
                  hosts_per_leaf = 4\n[host]\ntx_delay = \"300ns\"\nrx_delay = \"200ns\"\n[switch]\ningress = \"100ns\"\n\
                  egress = \"80ns\"\n[switch.config.buffer]\nsize = \"4MiB\"\n[[workload]]\nkind = \"incast\"\nto = \"h7\"\nbytes = \"2MB\"\n"
             )
@@ -227,7 +227,7 @@ mod tests {
             |kind: &str| format!("[[workload]]\nkind = \"{kind}\"\nbytes = \"200KB\"\ncc = \"dcqcn\"\n");
         let order = |at: &str, more: &str| format!("[[order]]\nat = \"{at}\"\n{more}\n");
         let text = [
-            "name = \"t\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n".to_owned(),
+            "name = \"t\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n".to_owned(),
             workload("reduce_scatter"),
             workload("all_reduce"),
             order("20us", "host = \"h1\"\nset = { min_rate = \"1G\" }"),

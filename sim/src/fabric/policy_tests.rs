@@ -6,7 +6,7 @@ use super::{Report, load, run};
 /// Four hosts at one switch of 2 MiB; `[switch.config.buffer]` is open for more keys.
 const STAR: &str = r#"
 name = "policy"
-until = "300us"
+stop_time = "300us"
 [topology]
 kind = "star"
 hosts = 4
@@ -211,7 +211,7 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
         );
         assert!(error.contains(expected), "{with}: {error}");
     }
-    let own = text("policy = \"hpcc\"", MIXED).replace("until", "profile = \"ns3-hpcc\"\nuntil");
+    let own = text("policy = \"hpcc\"", MIXED).replace("stop_time", "profile = \"ns3-hpcc\"\nstop_time");
     let error = load("policy.toml", &own).and_then(|spec| run(&spec)).unwrap_err().to_string();
     assert!(error.contains("profile"), "{error}");
 }
@@ -249,7 +249,7 @@ fn the_table_of_policies_is_what_runs_give() {
 fn constants_of_the_published_simulator_are_its_own() {
     let ns3 = |keys: &str, cc: &str| {
         format!(
-            "name = \"ns3\"\nuntil = \"1ms\"\nprofile = \"ns3-hpcc\"\n[topology]\nkind = \"star\"\nhosts = 3\n[ns3]\n{keys}\n\
+            "name = \"ns3\"\nstop_time = \"1ms\"\nprofile = \"ns3-hpcc\"\n[topology]\nkind = \"star\"\nhosts = 3\n[ns3]\n{keys}\n\
              [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"100KB\"\ncc = \"{cc}\"\n"
         )
     };

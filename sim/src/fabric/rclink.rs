@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::{Nanos, PRIORITIES};
-use weir_endpoint::flow::LinkNicConfig;
+use weir_endpoint::flow::RcLinkNicConfig;
 use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
@@ -101,10 +101,10 @@ fn credits(spec: &FabricSpec) -> CreditConfig {
 }
 
 /// The endpoint of host `at`, which obeys pauses of the priorities in `obey`.
-pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ipv4Addr) -> LinkNicConfig {
+pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ipv4Addr) -> RcLinkNicConfig {
     let link = &spec.host.rclink;
     let wire = &plan.links[plan.ports[at][0]].spec;
-    LinkNicConfig {
+    RcLinkNicConfig {
         codec: codec(spec),
         classes: classes(spec),
         station: Station { mac: plan.macs[at], ip },
@@ -141,7 +141,7 @@ fn round_trip(spec: &FabricSpec, rate: u64, delay: Nanos) -> Nanos {
     let frame = (u128::from(frame) * 8_000_000_000).div_ceil(u128::from(rate.max(1))) as Nanos;
     let (s, host) = (&spec.switch, &spec.host);
     let stages = s.ingress.0 + s.crossbar.0 + s.egress.0;
-    2 * (delay + frame) + host.tx_delay.0 + stages + host.response.0 + host.rx_delay.0
+    2 * (delay + frame) + host.tx_delay.0 + stages + host.pfc_response_delay.0 + host.rx_delay.0
 }
 
 /// What contradicts RC Link, or one of its options another.
@@ -188,8 +188,8 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         return range(&format!("host.rclink.{key}"), "set".into(), why);
     }
     if link.flow_control == FlowControlKind::Cbfc {
-        if host.obey.is_some() {
-            return range("host.obey", "set".into(), "absent: with credits hosts obey no pause");
+        if host.pfc_priorities.is_some() {
+            return range("host.pfc_priorities", "set".into(), "absent: with credits hosts obey no pause");
         }
         match credits(spec).check() {
             Ok(()) => {}

@@ -21,7 +21,7 @@ fn sum(report: &Report, of: fn(&FlowResult) -> u64) -> u64 {
 /// Hosts of a star; `link`: keys of `[host.rclink]`.
 fn star(hosts: usize, link: &str, workload: &str) -> String {
     format!(
-        "name = \"star\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
+        "name = \"star\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
          delay = \"100ns\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\n{link}\n[switch.config.buffer]\nsize = \"4MiB\"\n\
          [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\n{workload}\n"
     )
@@ -84,7 +84,7 @@ fn sw131_scenario_b_pfc_alone_keeps_what_lite_cannot_send_again() {
     // The switch beside the receiver pauses the other one, and that one its chip (SW-104).
     assert!(b.switches.iter().all(|s| s.ports.iter().any(|p| p.pfc_tx_xoff > 0)), "{:?}", b.switches);
     // Without pauses frames are lost, nobody sends them again, and nobody is told.
-    let text = shipped("scenario-b").replace("payload = 1302\n", "payload = 1302\nobey = []\n");
+    let text = shipped("scenario-b").replace("payload = 1302\n", "payload = 1302\npfc_priorities = []\n");
     let deaf = play(&text);
     assert!(deaf.frames_dropped > 0 && deaf.flows_done < deaf.flows_finite && deaf.verdict == "FAIL");
     assert_eq!(sum(&deaf, |f| f.resent), 0);
@@ -107,7 +107,7 @@ fn sw132_scenario_c_pfc_is_the_last_line() {
     // Hosts that know neither lose frames: without marks and without the last line.
     let without = shipped("scenario-c")
         .replace("cc = \"backoff\"\n", "")
-        .replace("payload = 1302\n", "payload = 1302\nobey = []\n")
+        .replace("payload = 1302\n", "payload = 1302\npfc_priorities = []\n")
         .replace("read_rate", "window = 2048\nread_rate");
     assert!(play(&without).frames_dropped > 0);
 }
@@ -115,7 +115,7 @@ fn sw132_scenario_c_pfc_is_the_last_line() {
 /// Two senders fill the link of h2, a third flow goes past them to h3; `priority` is its own.
 fn victim(link: &str, priority: u8) -> u64 {
     let report = play(&format!(
-        "name = \"victim\"\nuntil = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"v\", \"x\", \"y\"]\n\
+        "name = \"victim\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"v\", \"x\", \"y\"]\n\
          switches = [\"s\", \"t\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"s\" }}, {{ a = \"v\", b = \"s\" }}, \
          {{ a = \"s\", b = \"t\", rate = \"400G\" }}, {{ a = \"t\", b = \"x\" }}, {{ a = \"t\", b = \"y\" }}]\n\
          [link]\nrate = \"100G\"\ndelay = \"100ns\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\n{link}\n\
@@ -139,7 +139,7 @@ fn sw106_a_victim_flow_is_held_back_in_the_class_of_others_and_by_pauses_alone()
 /// Two chips ask each other; every request is answered, and chips read less than comes.
 fn ask(priorities: &str) -> Report {
     play(&format!(
-        "name = \"ask\"\nuntil = \"5ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
+        "name = \"ask\"\nstop_time = \"5ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
          [host]\nprotocol = \"rclink\"\n[host.rclink]\nwindow = 8\nread_rate = \"30G\"\n{priorities}\n\
          [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"2MB\"\nresponse = 1024\n"
     ))
@@ -183,22 +183,22 @@ fn the_sentence_of_a_deadlock_is_about_the_watchdog_there_is() {
     let said = |keys: &str, until: &str| {
         let watchdog = format!("[switch.config.watchdog]\n{keys}\n[switch.config.port_defaults]");
         let text = shipped("ring-deadlock").replace("[switch.config.port_defaults]", &watchdog);
-        let report = play(&text.replace("until = \"4ms\"", until));
+        let report = play(&text.replace("stop_time = \"4ms\"", until));
         let why = report.why.iter().find(|why| why.starts_with("PFC deadlock")).cloned();
         (why.unwrap_or_default(), report)
     };
-    let (late, report) = said("detection_time = \"200ms\"", "until = \"4ms\"");
+    let (late, report) = said("detection_time = \"200ms\"", "stop_time = \"4ms\"");
     assert!(
         late.contains("The watchdog acts 200000000 ns after") && late.contains("ended before, at 4000000 ns"),
         "{late}"
     );
     assert_eq!(report.lossless_drops_watchdog, 0);
     let often = "poll_interval = \"50us\"\ndetection_time = \"200us\"\nrestoration_time = \"200us\"\nallow_short = true\n";
-    let (alert, _) = said(&format!("{often}action = \"alert\""), "until = \"4ms\"");
+    let (alert, _) = said(&format!("{often}action = \"alert\""), "stop_time = \"4ms\"");
     assert!(alert.contains("storms, and with action = \"alert\" it breaks no circle"), "{alert}");
     // Right after it has dropped frames the circle may be closed again: whatever the end, the words are about drops.
-    let acted =
-        (10..30).map(|n| said(&format!("{often}action = \"drop\""), &format!("until = \"{}us\"", n * 100)));
+    let acted = (10..30)
+        .map(|n| said(&format!("{often}action = \"drop\""), &format!("stop_time = \"{}us\"", n * 100)));
     let again = acted.filter(|(why, report)| !why.is_empty() && report.lossless_drops_watchdog > 0);
     let words: Vec<String> = again.map(|(why, _)| why).collect();
     assert!(!words.is_empty(), "the circle is closed again");
@@ -249,7 +249,7 @@ fn options_that_contradict_are_refused_with_the_key() {
 /// One line of the table of docs/roce-paxi.md: the same incast under another protocol.
 fn compared(name: &str, host: &str, wred: &str, workload: &str) -> String {
     let text = format!(
-        "name = \"compare\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\nrate = \"100G\"\ndelay = \"500ns\"\n\
+        "name = \"compare\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\nrate = \"100G\"\ndelay = \"500ns\"\n\
          [host]\npayload = 1344\n{host}\n[switch.config.buffer]\nsize = \"2MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
          {wred}[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"5MB\"\n{workload}\n"
     );

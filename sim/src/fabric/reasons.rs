@@ -122,7 +122,7 @@ fn watchdog_at(report: &Report, since: u64, watchdog: Option<&WatchdogConfig>) -
         ),
         _ if since.saturating_add(*detection) > report.end_ns => format!(
             "The watchdog acts {detection} ns after a queue has come to a stop (detection_time of [switch.config.watchdog]), and \
-             the run ended before, at {} ns: a shorter one, or a later `until`, shows it break the circle at the price of drops",
+             the run ended before, at {} ns: a shorter one, or a later `stop_time`, shows it break the circle at the price of drops",
             report.end_ns
         ),
         _ => format!("The watchdog, whose detection_time is {detection} ns, has seen no storm"),
@@ -196,7 +196,7 @@ fn drops<'a>(
             let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
             return format!(
                 "{} port {} dropped {count} frames ({name}): {host} went on sending when it was paused, since it does \
-                 not obey pauses of priority {}. Remedy: add it to `obey` in [host], or leave `obey` out, and hosts \
+                 not obey pauses of priority {}. Remedy: add it to `pfc_priorities` in [host], or leave that out, and hosts \
                  obey what their switch keeps lossless.",
                 switch.name,
                 port.port,

@@ -20,7 +20,7 @@ fn carried(report: &Report, from: &str, to: &str) -> u64 {
 /// Two leaves, two spines (s2, s3), 100G; `hosts` a leaf.
 fn leaf_spine(hosts: usize, more: &str) -> String {
     format!(
-        "name = \"t\"\nuntil = \"10ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = \
+        "name = \"t\"\nstop_time = \"10ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = \
          2\nhosts_per_leaf = {hosts}\n{more}\n"
     )
 }
@@ -29,7 +29,7 @@ fn leaf_spine(hosts: usize, more: &str) -> String {
 fn a_hash_of_one_switch_says_nothing_about_that_of_the_next() {
     let spec = load(
         "t",
-        "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"fat_tree\"\nk = 8\n[[workload]]\nkind = \"all_to_all\"\n",
+        "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"fat_tree\"\nk = 8\n[[workload]]\nkind = \"all_to_all\"\n",
     );
     let plan = lay_out(&spec.unwrap()).unwrap();
     let routes = Routes::new(&plan, 1, |_| true);
@@ -92,7 +92,7 @@ fn flows_keep_their_path_and_frames_that_are_sprayed_do_not() {
 fn weights_are_shares() {
     let of = |weight: u32| {
         play(&format!(
-            "name = \"t\"\nuntil = \"10ms\"\n[routing]\nmode = \"spray\"\n[topology]\nkind = \"custom\"\nhosts = \
+            "name = \"t\"\nstop_time = \"10ms\"\n[routing]\nmode = \"spray\"\n[topology]\nkind = \"custom\"\nhosts = \
              [\"a\", \"b\"]\nswitches = [\"s\", \"t\", \"u\", \"v\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b \
              = \"t\" }}, {{ a = \"s\", b = \"u\", weight = {weight} }}, {{ a = \"u\", b = \"t\" }}, {{ a = \"s\", b = \"v\" \
              }}, {{ a = \"v\", b = \"t\" }}]\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = \
@@ -141,7 +141,7 @@ fn what_a_failed_link_loses_is_named_and_flows_go_on_by_the_other() {
 fn frames_that_are_under_way_when_routes_change_do_not_go_back() {
     let of = |mode: &str, leaves: usize, seed: u64| {
         play(&format!(
-            "name = \"t\"\nuntil = \"10ms\"\nseed = {seed}\n[routing]\nmode = \"{mode}\"\nconvergence = \"3us\"\n[topology]\nkind = \
+            "name = \"t\"\nstop_time = \"10ms\"\nseed = {seed}\n[routing]\nmode = \"{mode}\"\nconvergence = \"3us\"\n[topology]\nkind = \
              \"leaf_spine\"\nleaves = {leaves}\nspines = 2\nhosts_per_leaf = 4\n[[failure]]\na = \"s{}\"\nb = \"s1\"\nat = \"20us\"\n\
              [[workload]]\nkind = \"permutation\"\nshift = 4\nbytes = \"400KB\"\n[host]\ntimeout = \"100us\"\n{}",
             leaves,
@@ -184,7 +184,7 @@ fn without_any_path_frames_are_dropped_by_name() {
 /// A permutation of small flows in this topology.
 fn around(topology: &str) -> Report {
     play(&format!(
-        "name = \"t\"\nuntil = \"10ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = \"20KB\"\n"
+        "name = \"t\"\nstop_time = \"10ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = \"20KB\"\n"
     ))
 }
 
@@ -197,7 +197,7 @@ fn rate(report: &Report, from: &str, to: &str) -> u64 {
 fn a_fat_tree_has_any_even_k() {
     for (k, hosts, switches) in [(2, 2, 5), (6, 54, 45), (18, 1458, 405)] {
         let text = format!(
-            "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[[workload]]\nkind = \"all_to_all\"\n"
+            "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"fat_tree\"\nk = {k}\n[[workload]]\nkind = \"all_to_all\"\n"
         );
         let plan = lay_out(&load("t", &text).unwrap()).unwrap();
         assert_eq!(
@@ -223,7 +223,7 @@ fn oversubscription_is_the_rate_of_hosts_in_that_of_trunks() {
     assert_eq!((up(&three), up(&double)), ([100_000_000_000; 2], [100_000_000_000; 2]));
     assert_eq!(double.links.iter().filter(|l| (&*l.from, &*l.to) == ("s0", "s2")).count(), 2);
     assert_eq!(up(&of("oversubscription = 1.0")), [300_000_000_000; 2]);
-    let text = "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 6\noversubscription = \
+    let text = "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 6\noversubscription = \
                 2.0\n[trunk]\nrate = \"40G\"\n[[workload]]\nkind = \"all_to_all\"\n";
     let refused = load("t", text).and_then(|spec| run(&spec)).unwrap_err().to_string();
     assert!(refused.starts_with("t:8: ") && refused.contains("trunk.rate"), "{refused}");
@@ -233,7 +233,7 @@ fn oversubscription_is_the_rate_of_hosts_in_that_of_trunks() {
 fn hosts_of_one_rail_share_a_leaf_and_others_meet_in_the_spines() {
     let of = |from: &str, to: &str| {
         play(&format!(
-            "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"rail\"\nservers = 4\nrails = 4\nservers_per_unit = 2\nspines = \
+            "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"rail\"\nservers = 4\nrails = 4\nservers_per_unit = 2\nspines = \
              2\n[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nbytes = \"10KB\"\n"
         ))
     };
@@ -279,7 +279,7 @@ fn no_flow_is_faster_than_alone() {
         let bytes = pick(&["1", "1025", "2049", "3073", "4097", "5000", "8192", "10241", "100001"]);
         let forwarding = pick(&["store_and_forward", "cut_through"]);
         let text = format!(
-            "name = \"t\"\nuntil = \"20ms\"\nseed = {seed}\n[topology]\n{topology}\n[link]\nrate = \"{rate}\"\ndelay = 131\n[trunk]\n\
+            "name = \"t\"\nstop_time = \"20ms\"\nseed = {seed}\n[topology]\n{topology}\n[link]\nrate = \"{rate}\"\ndelay = 131\n[trunk]\n\
              rate = \"{trunk}\"\n[routing]\nmode = \"spray\"\n[host]\ntransport = \"selective_repeat\"\n[switch]\nforwarding = \
              \"{forwarding}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"{to}\"\nbytes = {bytes}\n"
         );
@@ -292,7 +292,7 @@ fn no_flow_is_faster_than_alone() {
     assert!(exact > 50, "{exact}");
     for kind in ["all_reduce", "tree_all_reduce"] {
         let report = play(&format!(
-            "name = \"t\"\nuntil = \"20ms\"\nlevel = \"flow\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+            "name = \"t\"\nstop_time = \"20ms\"\nlevel = \"flow\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
              [link]\nrate = \"33G\"\n[[workload]]\nkind = \"{kind}\"\nbytes = \"100KB\"\n"
         ));
         let early = report.flows.iter().filter(|f| f.fct_ns.unwrap() < f.ideal_ns);

@@ -100,7 +100,8 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     // The time a frame spends in the pipeline is time it is not counted: this switch's and, the same
     // again, its peer's; of a host what is on its way to the line when a pause takes effect.
     let (s, host) = (&spec.switch, &spec.host);
-    let pipeline = 2 * (s.ingress.0 + s.crossbar.0 + s.egress.0) + host.response.0 + host.tx_delay.0;
+    let pipeline =
+        2 * (s.ingress.0 + s.crossbar.0 + s.egress.0) + host.pfc_response_delay.0 + host.tx_delay.0;
     if let Some(pfc) = section(&mut table, "pfc")
         && !pfc.contains_key("poll_gap")
     {
@@ -164,11 +165,11 @@ fn in_words_of_the_file(
                     ("switch.ingress", s.ingress),
                     ("switch.crossbar", s.crossbar),
                     ("switch.egress", s.egress),
-                    ("host.response", spec.host.response),
+                    ("host.pfc_response_delay", spec.host.pfc_response_delay),
                     ("host.tx_delay", spec.host.tx_delay),
                 ];
                 let (key, time) = stages.into_iter().max_by_key(|(_, time)| time.0).unwrap_or(stages[0]);
-                let why = ", where poll_gap is twice the stages of a switch, host.response and host.tx_delay";
+                let why = ", where poll_gap is twice the stages of a switch, host.pfc_response_delay and host.tx_delay";
                 range(key.into(), time.0.to_string(), why)
             }
             _ => {

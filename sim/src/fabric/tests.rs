@@ -83,7 +83,7 @@ fn one_packet(forwarding: &str, payload: u64, in_rate: u64, out_rate: u64) -> u6
     let text = format!(
         r#"
         name = "one"
-        until = "1ms"
+        stop_time = "1ms"
         [topology]
         kind = "custom"
         hosts = ["a", "b"]
@@ -139,7 +139,7 @@ fn dev33_n_switches_have_n_plus_one_links() {
     let fct = |switches: usize, forwarding: &str| {
         let last = 2 * switches - 1;
         let text = format!(
-            "name = \"row\"\nuntil = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = {switches}\nhosts_per_switch = \
+            "name = \"row\"\nstop_time = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = {switches}\nhosts_per_switch = \
              2\n[link]\nrate = \"200G\"\ndelay = \"500ns\"\n[switch]\nforwarding = \"{forwarding}\"\ningress = \
              \"150ns\"\ncrossbar = \"50ns\"\negress = \"100ns\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \
              \"h{last}\"\nbytes = 1000\n"
@@ -162,7 +162,7 @@ fn dev33_n_switches_have_n_plus_one_links() {
 fn r7_a_busy_egress_stores_and_forwards() {
     let text = |forwarding: &str| {
         format!(
-            "name = \"busy\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[switch]\nforwarding = \
+            "name = \"busy\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[switch]\nforwarding = \
              \"{forwarding}\"\n[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 100000\n"
         )
     };
@@ -178,7 +178,7 @@ fn dcqcn(flows: usize, gap_ms: usize, until_ms: usize, from_ms: usize, more: &st
     play(&format!(
         r#"
         name = "r6"
-        until = "{until_ms}ms"
+        stop_time = "{until_ms}ms"
         measure_from = "{from_ms}ms"
         sample = "500us"
         [topology]
@@ -279,7 +279,7 @@ fn cc019_cc020_firmware_runs_a_second_algorithm() {
 fn a_trunk_is_like_a_link_but_for_what_it_says() {
     let text = |trunk: &str| {
         format!(
-            "name = \"trunk\"\nuntil = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = 2\nhosts_per_switch = 1\n\
+            "name = \"trunk\"\nstop_time = \"1ms\"\n[topology]\nkind = \"chain\"\nswitches = 2\nhosts_per_switch = 1\n\
              [link]\nrate = \"40G\"\ndelay = \"3us\"\n{trunk}\
              [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"20KB\"\n"
         )
@@ -296,7 +296,7 @@ fn rclink(rclink: &str, link: &str, workload: &str) -> Report {
     play(&format!(
         r#"
         name = "rclink"
-        until = "100ms"
+        stop_time = "100ms"
         [topology]
         kind = "star"
         hosts = 5
@@ -385,7 +385,7 @@ fn hosts_obey_what_their_switch_keeps_lossless() {
     // Without a switch between them, what one would keep lossless.
     let pair = |protocol: &str| {
         format!(
-            "name = \"pair\"\nuntil = \"1ms\"\n[topology]\nkind = \"direct\"\n[host]\nprotocol = \"{protocol}\"\n\
+            "name = \"pair\"\nstop_time = \"1ms\"\n[topology]\nkind = \"direct\"\n[host]\nprotocol = \"{protocol}\"\n\
              [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 1000\n"
         )
     };
@@ -395,7 +395,7 @@ fn hosts_obey_what_their_switch_keeps_lossless() {
 
 #[test]
 fn what_lite_loses_is_not_delivered_and_the_host_that_did_not_obey_is_named() {
-    let report = scenario_b("obey = [3]");
+    let report = scenario_b("pfc_priorities = [3]");
     let delivered: u64 = report.flows.iter().map(|f| f.delivered).sum();
     assert!(report.frames_dropped > 0 && delivered < 10_000_000, "{:?}", report.why);
     assert!(report.flows_done < 2 && report.verdict == "FAIL", "{:?}", report.findings);
@@ -409,7 +409,7 @@ fn what_lite_loses_is_not_delivered_and_the_host_that_did_not_obey_is_named() {
 #[test]
 fn datagrams_that_are_lost_are_not_delivered() {
     let report = play(
-        "name = \"datagrams\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nloss = 0.01\n\
+        "name = \"datagrams\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nloss = 0.01\n\
          [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 1000000\nreliable = false\n",
     );
     assert!(report.frames_lost > 0 && report.flows_done == 0 && report.fct_ns.is_none());
@@ -421,7 +421,7 @@ fn datagrams_that_are_lost_are_not_delivered() {
 fn steps_of_an_all_reduce_share_a_queue_pair_and_its_rate() {
     let text = |cc: &str| {
         format!(
-            "name = \"ring\"\nuntil = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\nrate = \"40G\"\n\
+            "name = \"ring\"\nstop_time = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\nrate = \"40G\"\n\
              {cc}\nkind = \"all_reduce\"\nbytes = \"2MB\"\n"
         )
     };
@@ -456,7 +456,7 @@ fn small_incast(senders: usize, rate: &str, delay: &str) -> Report {
     play(&format!(
         r#"
         name = "incast"
-        until = "40ms"
+        stop_time = "40ms"
         [topology]
         kind = "star"
         hosts = {}
@@ -512,7 +512,7 @@ fn headroom_in_use_is_what_is_in_flight() {
 fn headroom_holds_what_hosts_hand_to_the_line_before_they_obey() {
     let run = |host: &str| {
         play(&format!(
-            "name = \"slow\"\nuntil = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 6\n[link]\nrate = \"400G\"\ndelay = \"100ns\"\n\
+            "name = \"slow\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 6\n[link]\nrate = \"400G\"\ndelay = \"100ns\"\n\
              [host]\npayload = 1000\n{host}\n[switch.config.buffer]\nsize = \"16MiB\"\n[[switch.config.buffer.profile]]\n\
              name = \"lossless\"\nstatic_th = \"30KB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[workload]]\n\
              kind = \"incast\"\nto = \"h0\"\nbytes = \"3MB\"\n"
@@ -523,7 +523,7 @@ fn headroom_holds_what_hosts_hand_to_the_line_before_they_obey() {
     for (host, more) in [
         ("tx_delay = \"2us\"", 100_000),
         ("tx_delay = \"10us\"", 500_000),
-        ("tx_delay = \"1us\"\nresponse = \"1us\"", 100_000),
+        ("tx_delay = \"1us\"\npfc_response_delay = \"1us\"", 100_000),
         ("protocol = \"rclink\"\ntx_delay = \"2us\"", 100_000),
     ] {
         let report = run(host);
@@ -540,13 +540,13 @@ fn headroom_holds_what_hosts_hand_to_the_line_before_they_obey() {
 fn flows_that_do_not_go_together_with_the_run_are_told() {
     let text_of = |flow: &str| {
         format!(
-            "name = \"odd\"\nuntil = \"100us\"\n[topology]\nkind = \"star\"\nhosts = 3\n[switch.config.buffer]\nsize = \"1MiB\"\n\
+            "name = \"odd\"\nstop_time = \"100us\"\n[topology]\nkind = \"star\"\nhosts = 3\n[switch.config.buffer]\nsize = \"1MiB\"\n\
              [switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"incast\"\nto = \"h0\"\n{flow}\n"
         )
     };
     let run = |flow: &str| play(&text_of(flow));
     for (flow, words) in [
-        ("", "2 flows without an end: `until`, 100000 ns, ended the run."),
+        ("", "2 flows without an end: `stop_time`, 100000 ns, ended the run."),
         (
             "bytes = 1000\nstart = \"2ms\"",
             "2 flows never began, the first at 2000000 ns: the run ends at 100000 ns.",
@@ -576,7 +576,7 @@ fn flows_that_do_not_go_together_with_the_run_are_told() {
 fn too_little_headroom_drops_and_says_so() {
     let text = r#"
         name = "thin"
-        until = "5ms"
+        stop_time = "5ms"
         [topology]
         kind = "star"
         hosts = 5
@@ -611,7 +611,7 @@ fn too_little_headroom_drops_and_says_so() {
 fn lost_pauses_are_made_up_for_by_refreshes_or_counted_as_drops() {
     let text = |loss: &str| {
         format!(
-            "name = \"deaf\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\npause_loss = {loss}\n\
+            "name = \"deaf\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\npause_loss = {loss}\n\
              [switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
              [[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = 1000000\n"
         )
@@ -628,7 +628,7 @@ fn lost_pauses_are_made_up_for_by_refreshes_or_counted_as_drops() {
 fn a_permutation_goes_round_whatever_its_shift() {
     let flows = |shift: u64| {
         let report = play(&format!(
-            "name = \"round\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \
+            "name = \"round\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \
              \"permutation\"\nshift = {shift}\nbytes = \"10KB\"\n"
         ));
         report.flows.iter().map(|f| (f.from.clone(), f.to.clone())).collect::<Vec<_>>()
@@ -640,7 +640,7 @@ fn a_permutation_goes_round_whatever_its_shift() {
 fn same_spec_same_report_and_another_seed_another() {
     let text = |seed: u32| {
         format!(
-            "name = \"twice\"\nseed = {seed}\nuntil = \"3ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = \
+            "name = \"twice\"\nseed = {seed}\nstop_time = \"3ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = \
              2\nspines = 2\nhosts_per_leaf = 4\n[[workload]]\nkind = \"poisson\"\nsizes = \"fb_hadoop\"\nload = \
              0.4\nduration = \"100us\"\ncc = \"dcqcn\"\n"
         )
@@ -660,7 +660,7 @@ fn same_spec_same_report_and_another_seed_another() {
     }
 }
 
-const NS3: &str = "name = \"ns3\"\nprofile = \"ns3-hpcc\"\nuntil = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = \
+const NS3: &str = "name = \"ns3\"\nprofile = \"ns3-hpcc\"\nstop_time = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = \
                    9\n[switch.config.buffer]\nsize = \"4MiB\"\n";
 const NS3_INCAST: &str = "[[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"1MB\"\n";
 
@@ -709,7 +709,7 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
     for (text, place, what) in [
         (with("[link]\nloss = 0.1"), "loss", "`link.loss` contradicts profile"),
         (with("[host]\npayload = 512"), "payload", "`ns3.payload`"),
-        (with("[host]\nobey = [4]"), "[host]", "`host.obey` contradicts"),
+        (with("[host]\npfc_priorities = [4]"), "[host]", "`host.pfc_priorities` contradicts"),
         (with("[switch]\nforwarding = \"cut_through\""), "forwarding", "store and forward"),
         (spec.replace("kind = \"star\"\nhosts = 9", "kind = \"direct\""), "kind = \"direct\"", "is a switch"),
         (format!("{spec}reliable = false\n"), "reliable = ", "`reliable`, `rate` cannot"),
@@ -744,7 +744,7 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
     assert!(refused(&spec.replace("ns3-hpcc", "ns4")).contains("unknown variant `ns4`"));
 }
 
-const STAR: &str = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = \
+const STAR: &str = "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = \
                     [\"s\"]\nlinks = [{ a = \"a\", b = \"s\" }, { a = \"b\", b = \"s\" }]\n";
 const FLOW: &str = "[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = 1000\n";
 
@@ -845,7 +845,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
             14,
             "hosts send no tags",
         ),
-        (plain.replace("until = ", "# "), 1, "missing field `until`"),
+        (plain.replace("stop_time = ", "# "), 1, "missing field `stop_time`"),
         (format!("{STAR}[switch]\ningress = \"9999999999s\"\n{FLOW}"), 9, "is too large: at most"),
         (STAR.replace("[topology]", "workload = []\n[topology]"), 3, "at least one workload"),
         (plain[..plain.len() - 6].to_owned(), 12, ""),
@@ -866,7 +866,7 @@ fn many_short_messages_have_their_slots_or_are_paused() {
     // Beside long packets, which `payload` allows: what a switch can hold is what its buffer has bytes for, however short.
     for (buffer, pauses) in [("16MiB", false), ("2MiB", true)] {
         let text = format!(
-            "name = \"s\"\nuntil = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
+            "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 17\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
              [host]\npayload = 4096\n[switch.config.buffer]\nsize = \"{buffer}\"\n\
              [[workload]]\nkind = \"poisson\"\nbytes = 64\nload = 0.9\nduration = \"150us\"\nto = \"h0\"\n\
              [[workload]]\nkind = \"incast\"\nto = \"h0\"\nbytes = 64\n"
@@ -940,13 +940,13 @@ fn times_in_which_nothing_is_seen_are_refused() {
     let base = "name = \"x\"\n[topology]\nkind = \"star\"\nhosts = 3\n[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 1000\n";
     let flow = "level = \"flow\"\n";
     for (times, said) in [
-        ("until = \"0ns\"\n", "until"),
-        ("until = \"1ms\"\nmeasure_from = \"1ms\"\n", "measure_from"),
-        ("until = \"1ms\"\nsample = \"0ns\"\n", "sample"),
+        ("stop_time = \"0ns\"\n", "stop_time"),
+        ("stop_time = \"1ms\"\nmeasure_from = \"1ms\"\n", "measure_from"),
+        ("stop_time = \"1ms\"\nsample = \"0ns\"\n", "sample"),
     ] {
         let error = refused(&format!("{times}{base}"));
         assert!(error.contains(said) && error.contains("0 ns"), "{error}");
     }
-    let error = refused(&format!("until = \"0ns\"\n{flow}{base}"));
-    assert!(error.contains("until"), "{error}");
+    let error = refused(&format!("stop_time = \"0ns\"\n{flow}{base}"));
+    assert!(error.contains("stop_time"), "{error}");
 }

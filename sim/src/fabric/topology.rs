@@ -510,7 +510,7 @@ mod tests {
 
     fn refused(topology: &str, more: &str) -> String {
         let text = format!(
-            "name = \"x\"\nuntil = \"1ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = 1000\n{more}"
+            "name = \"x\"\nstop_time = \"1ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = 1000\n{more}"
         );
         load("x.toml", &text)
             .and_then(|spec| run(&spec))
@@ -587,7 +587,10 @@ mod tests {
                 "[switch]\negress = 5\ningress = \"20ms\"\n",
                 "x.toml:11: switch.ingress is 20000000; it must be ",
             ),
-            ("[host]\nresponse = \"20ms\"\n", "x.toml:10: host.response is 20000000; it must be "),
+            (
+                "[host]\npfc_response_delay = \"20ms\"\n",
+                "x.toml:10: host.pfc_response_delay is 20000000; it must be ",
+            ),
             ("[link]\ndelay = \"2ms\"\n", "x.toml:10: link.delay is 2000000; it must be "),
             (
                 "[switch.config.pfc]\npoll_gap = \"20ms\"\n",

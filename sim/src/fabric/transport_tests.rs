@@ -13,7 +13,7 @@ fn play(text: &str) -> Report {
 /// One host at each of two leaves, `spines` spines.
 fn leaf_spine(spines: usize, more: &str) -> String {
     format!(
-        "name = \"t\"\nuntil = \"20ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = {spines}\nhosts_per_leaf = \
+        "name = \"t\"\nstop_time = \"20ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = {spines}\nhosts_per_leaf = \
          4\n[routing]\nmode = \"spray\"\n{more}\n"
     )
 }
@@ -66,7 +66,7 @@ fn only_what_a_link_loses_is_sent_again() {
         let mut rng = Rng::new(seed);
         let loss = f64::from(1 + rng.next_u32() % 50) / 1000.0;
         let report = play(&format!(
-            "name = \"t\"\nuntil = \"90ms\"\nseed = {seed}\n[topology]\nkind = \"direct\"\n{}[link]\nloss = {loss}\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"5MB\"\n",
+            "name = \"t\"\nstop_time = \"90ms\"\nseed = {seed}\n[topology]\nkind = \"direct\"\n{}[link]\nloss = {loss}\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"5MB\"\n",
             ANY_ORDER.replace("512", "1")
         ));
         assert_eq!(report.flows_done, 1, "{loss}");
@@ -114,7 +114,7 @@ fn an_adapter_s_work_requests_go_on_when_frames_overtake_one_another() {
 fn what_contradicts_any_order_is_refused_by_place_and_remedy() {
     let base = |host: &str, workload: &str| {
         format!(
-            "name = \"t\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\n{host}\n[[workload]]\nkind = \"incast\"\nto = \"h0\"\nbytes = \"1KB\"\n{workload}\n"
+            "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\n{host}\n[[workload]]\nkind = \"incast\"\nto = \"h0\"\nbytes = \"1KB\"\n{workload}\n"
         )
     };
     let any = "transport = \"selective_repeat\"";
@@ -138,7 +138,7 @@ fn what_contradicts_any_order_is_refused_by_place_and_remedy() {
         let named = refused.starts_with(place) || refused.contains("line 7, column 13");
         assert!(named && refused.contains(says), "{refused}");
     }
-    let ns3 = base(any, "").replace("until", "profile = \"ns3-hpcc\"\nuntil");
+    let ns3 = base(any, "").replace("stop_time", "profile = \"ns3-hpcc\"\nstop_time");
     let refused = load("t", &ns3).and_then(|spec| run(&spec)).unwrap_err().to_string();
     assert!(refused.contains("host.transport"), "{refused}");
 }

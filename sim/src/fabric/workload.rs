@@ -101,11 +101,14 @@ pub(super) fn notes<'a>(until: Nanos, flows: impl Iterator<Item = &'a Planned>) 
         late.extend((planned.flow.start >= until).then_some(planned.flow.start));
     }
     let endless = (endless > 0).then(|| {
-        format!("{} without an end: `until`, {until} ns, ended the run.", counted(endless as usize, "flow"))
+        format!(
+            "{} without an end: `stop_time`, {until} ns, ended the run.",
+            counted(endless as usize, "flow")
+        )
     });
     let late = late.iter().min().map(|first| {
         format!(
-            "{} never began, the first at {first} ns: the run ends at {until} ns. Remedy: a later `until`, an earlier `start`, \
+            "{} never began, the first at {first} ns: the run ends at {until} ns. Remedy: a later `stop_time`, an earlier `start`, \
              or of a file its `origin`.",
             counted(late.len(), "flow")
         )

@@ -311,7 +311,7 @@ mod tests {
 
     fn plan(text: &str) -> Result<Plan, String> {
         let base = |_: &str| {
-            let text = "name = \"b\"\nuntil = \"1ms\"\nseed = 1\n[topology]\nkind = \"direct\"\n[link]\nrate = 1\n\
+            let text = "name = \"b\"\nstop_time = \"1ms\"\nseed = 1\n[topology]\nkind = \"direct\"\n[link]\nrate = 1\n\
                         [[workload]]\nkind = \"flow\"\n";
             Ok(("base.toml".to_owned(), text.to_owned()))
         };

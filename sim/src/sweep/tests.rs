@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-const BASE: &str = "name = \"base\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[switch.config.buffer]\n\
+const BASE: &str = "name = \"base\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[switch.config.buffer]\n\
                     size = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[workload]]\nkind = \"incast\"\nto = \
                     \"h3\"\nbytes = \"100KB\"\n";
 const PLAN: &str = "name = \"small\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1, 2]\n[[axis]]\nkey = \
@@ -82,7 +82,7 @@ fn any_sharding_has_one_digest_and_twice_does_nothing() {
 /// Files that points name go along by content: another content is another point, another folder is not.
 #[test]
 fn points_take_the_files_they_name_along() {
-    let fabric = "name = \"f\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"htsim_matrix\"\n\
+    let fabric = "name = \"f\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"htsim_matrix\"\n\
                   file = \"a.cm\"\n";
     let plan = "name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"workload.0.file\"\nvalues = [\"a.cm\", \"b.cm\"]\n";
     let root = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn points_take_the_files_they_name_along() {
 #[test]
 fn points_take_the_files_of_all_ranks_along() {
     let shipped = |rank: usize| format!("{}/../configs/sim/chakra.{rank}.et", env!("CARGO_MANIFEST_DIR"));
-    let base = "name = \"c\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
+    let base = "name = \"c\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
                 \"t.{rank}.et\"\n";
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("base.toml"), base).unwrap();
@@ -156,7 +156,7 @@ fn every_key_of_a_plan_has_an_effect() {
     let cases = [
         ("name", one.replace("small", "large")),
         ("base", one.replace("base.toml", "other.toml")),
-        ("axis", one.replace("[[axis]]", "[[axis]]\nkey = \"until\"\nvalues = [\"2ms\"]\n[[axis]]")),
+        ("axis", one.replace("[[axis]]", "[[axis]]\nkey = \"stop_time\"\nvalues = [\"2ms\"]\n[[axis]]")),
         ("key", one.replace("\"seed\"", "\"measure_from\"")),
         ("values", one.replace("[1, 2]", "[3]")),
     ];

@@ -15,7 +15,7 @@ use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
 use weir_endpoint::rclink::frame::{self, Codec, Format};
 use weir_endpoint::rclink::link::{FlowControl, LinkConfig};
-use weir_endpoint::rclink::watermark::Marks;
+use weir_endpoint::rclink::watermark::PauseWatermarks;
 use weir_endpoint::station::Station;
 use weir_endpoint::station::rclink::{self, PairConfig, Route, StationConfig, Stream};
 
@@ -63,7 +63,7 @@ fn link_config(link: &HostRcLink, port: &HostPort, rate: u64) -> LinkConfig {
         }
     };
     let p = &link.priorities;
-    let marks = Marks::unicast(rate, link.round_trip);
+    let marks = PauseWatermarks::unicast(rate, link.round_trip);
     LinkConfig {
         codec: Codec { format, crc: link.crc, udp_checksum: link.udp_checksum },
         station: frame::Station { mac: port.mac, ip: v4(port.ip) },
@@ -80,7 +80,7 @@ fn link_config(link: &HostRcLink, port: &HostPort, rate: u64) -> LinkConfig {
         rate,
         request: marks,
         response: marks,
-        multicast: Marks::multicast(rate, link.round_trip),
+        multicast: PauseWatermarks::multicast(rate, link.round_trip),
         cnp_merge: link.cnp_merge,
         ecn: link.ecn,
         retransmit: link.reliable,

@@ -11,7 +11,7 @@ use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
 use weir_endpoint::rclink::frame::{self, Codec, Format, MAX_PAYLOAD, MIN_LITE_PAYLOAD};
 use weir_endpoint::rclink::link::{FlowControl, LinkConfig};
-use weir_endpoint::rclink::watermark::Marks;
+use weir_endpoint::rclink::watermark::PauseWatermarks;
 use weir_endpoint::station::Station;
 use weir_endpoint::station::rclink::{self, PairConfig, Route, StationConfig, Stream};
 
@@ -75,7 +75,7 @@ fn station(port: usize) -> frame::Station {
 
 fn link(config: &Config, port: usize, format: Format, manners: Manners) -> LinkConfig {
     let rate = link_rate(config, port);
-    let marks = Marks::unicast(rate, ROUND_TRIP);
+    let marks = PauseWatermarks::unicast(rate, ROUND_TRIP);
     let lite = matches!(format, Format::AfhLite(_));
     LinkConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
@@ -88,7 +88,7 @@ fn link(config: &Config, port: usize, format: Format, manners: Manners) -> LinkC
         rate,
         request: marks,
         response: marks,
-        multicast: Marks::multicast(rate, ROUND_TRIP),
+        multicast: PauseWatermarks::multicast(rate, ROUND_TRIP),
         cnp_merge: PERIOD * SLOWER,
         ecn: format == Format::Standard,
         retransmit: true,

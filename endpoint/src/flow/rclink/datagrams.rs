@@ -3,7 +3,7 @@
 //! Where a queue pair says by its number which flow a frame is of, and how many came before it, these say so themselves: a
 //! message begins with the number of its flow and its own.
 
-use super::LinkNicConfig;
+use super::RcLinkNicConfig;
 use crate::flow::messages::{Arrival, Incoming, Received};
 use crate::flow::sender::{Flow, Sent};
 use crate::rclink::frame::Station;
@@ -109,7 +109,7 @@ impl Datagrams {
 
     /// Hands messages to the endpoint, of each flow as many as its window at most that have not left. The line may have been busy
     /// for `lag` ns.
-    pub fn post(&mut self, link: &mut Link, config: &LinkNicConfig, lag: Nanos, now: Nanos) {
+    pub fn post(&mut self, link: &mut Link, config: &RcLinkNicConfig, lag: Nanos, now: Nanos) {
         let (codec, window) = (&config.codec, u64::from(config.window));
         let least = (*codec.payload_range().start()).max(MIN_MESSAGE as usize);
         for (at, sending) in self.senders.iter_mut().enumerate() {

@@ -19,7 +19,7 @@ use crate::rclink::class::{Class, ClassMap};
 use crate::rclink::frame::{Body, Codec, MAX_PAYLOAD, Station};
 use crate::rclink::link::{self, Event, FlowControl, Link, LinkConfig, LinkError};
 use crate::rclink::rh::{MAX_QP, MAX_WINDOW, Opcode, Psn, Rh};
-use crate::rclink::watermark::Marks;
+use crate::rclink::watermark::PauseWatermarks;
 use crate::traffic::Clock;
 use datagrams::Datagrams;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ const STEPS: u32 = 100;
 
 /// What a NIC is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkNicConfig {
+pub struct RcLinkNicConfig {
     /// Format of its frames, without CRC. The frames of Lite say of no queue pair: there is one for each peer and priority.
     pub codec: Codec,
     /// Priority, or virtual channel, of each class.
@@ -149,8 +149,8 @@ impl Role {
 
 /// A NIC. Queue pair numbers are indices, for both ends of flows.
 #[derive(Debug)]
-pub struct LinkNic {
-    config: LinkNicConfig,
+pub struct RcLinkNic {
+    config: RcLinkNicConfig,
     link: Link,
     ends: Vec<Role>,
     datagrams: Datagrams,
@@ -165,20 +165,20 @@ pub struct LinkNic {
     scratch: Vec<u8>,
 }
 
-impl LinkNic {
+impl RcLinkNic {
     /// A NIC without flows.
     ///
     /// # Errors
     /// What does not fit.
-    pub fn new(config: LinkNicConfig) -> Result<Self, LinkFlowError> {
+    pub fn new(config: RcLinkNicConfig) -> Result<Self, LinkFlowError> {
         let (unicast, multicast) = match config.flow_control {
             FlowControl::Pfc { .. } => (
-                Marks::unicast(config.rate, config.round_trip),
-                Marks::multicast(config.rate, config.round_trip),
+                PauseWatermarks::unicast(config.rate, config.round_trip),
+                PauseWatermarks::multicast(config.rate, config.round_trip),
             ),
             // What a peer may send is bounded by its credits, whoever else sends.
             FlowControl::Cbfc { .. } => {
-                let marks = Marks { high: u64::MAX, low: 0, capacity: u64::MAX };
+                let marks = PauseWatermarks { high: u64::MAX, low: 0, capacity: u64::MAX };
                 (marks, marks)
             }
         };
@@ -602,7 +602,7 @@ impl LinkNic {
         Some(HeaderFrame::new(bytes, bytes.len()))
     }
 
-    /// Earliest time after which [`LinkNic::poll_transmit`] may have a frame if nothing arrives until then.
+    /// Earliest time after which [`RcLinkNic::poll_transmit`] may have a frame if nothing arrives until then.
     /// `None`: nothing to do.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next = self.link.next_timeout(now).unwrap_or(NEVER);

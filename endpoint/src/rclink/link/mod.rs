@@ -17,14 +17,14 @@ pub use types::{
     Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, QpCounters, Sent, Transmit,
 };
 
-use super::cbfc::{Credits, Grants};
+use super::cbfc::{CreditReceiver, CreditSender};
 use super::cc_window::{CcWindow, ThresholdError};
 use super::class::Class;
 use super::cnp_merge::CnpMerge;
 use super::frame::Station;
 use super::requester::Requester;
 use super::rh::{MAX_QP, MAX_WINDOW, Psn};
-use super::watermark::Memory;
+use super::watermark::ReceiveBuffer;
 use crate::rc::in_order::InOrder;
 use std::collections::VecDeque;
 use weir_dataplane::pfc::NEVER;
@@ -58,8 +58,8 @@ struct Qp {
 #[derive(Debug)]
 struct Peer {
     station: Station,
-    credits: [Credits; PRIORITIES],
-    grants: [Grants; PRIORITIES],
+    credits: [CreditSender; PRIORITIES],
+    grants: [CreditReceiver; PRIORITIES],
     report_due: bool,
     /// Channels whose count of credits consumed is to be sent.
     repair_due: u8,
@@ -85,7 +85,7 @@ pub struct Link {
     config: LinkConfig,
     qps: Vec<Qp>,
     peers: Vec<Peer>,
-    memories: [Memory; 3],
+    memories: [ReceiveBuffer; 3],
     reaction: Reaction,
     generator: Generator,
     merge: CnpMerge,
@@ -117,7 +117,7 @@ impl Link {
             config,
             qps: Vec::new(),
             peers: Vec::new(),
-            memories: [config.request, config.response, config.multicast].map(Memory::new),
+            memories: [config.request, config.response, config.multicast].map(ReceiveBuffer::new),
             reaction: Reaction::new(reaction),
             generator: Generator::new(GenerateConfig {
                 rate: config.rate,
@@ -287,7 +287,7 @@ impl Link {
 
     /// Bytes in all receive memories.
     pub fn memory_used(&self) -> u64 {
-        self.memories.iter().map(Memory::used).sum()
+        self.memories.iter().map(ReceiveBuffer::used).sum()
     }
 
     /// Rate the window of a queue pair allows now, bits/s.
@@ -401,7 +401,7 @@ impl Link {
         for peer in &mut self.peers {
             if peer.timer.is_some_and(|at| at <= now) {
                 peer.timer = None;
-                peer.report_due |= peer.grants.iter().any(Grants::unreported);
+                peer.report_due |= peer.grants.iter().any(CreditReceiver::unreported);
                 for (channel, credits) in peer.credits.iter().enumerate() {
                     peer.repair_due |= u8::from(credits.in_use() > 0) << channel;
                 }

@@ -4,7 +4,7 @@ use crate::rclink::cc_window::Window;
 use crate::rclink::class::ClassMap;
 use crate::rclink::frame::{Codec, Format, Frame};
 use crate::rclink::requester::Reliability;
-use crate::rclink::watermark::Marks;
+use crate::rclink::watermark::PauseWatermarks;
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use weir_dataplane::parse::Variant;
@@ -28,7 +28,7 @@ fn credits() -> FlowControl {
 }
 
 fn config(n: u8, format: Format, flow_control: FlowControl) -> LinkConfig {
-    let marks = Marks::unicast(RATE, 2 * DELAY + 1_000);
+    let marks = PauseWatermarks::unicast(RATE, 2 * DELAY + 1_000);
     LinkConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
         station: station(n),
@@ -38,7 +38,7 @@ fn config(n: u8, format: Format, flow_control: FlowControl) -> LinkConfig {
         rate: RATE,
         request: marks,
         response: marks,
-        multicast: Marks::multicast(RATE, 2 * DELAY + 1_000),
+        multicast: PauseWatermarks::multicast(RATE, 2 * DELAY + 1_000),
         cnp_merge: 10_000,
         ecn: true,
         retransmit: true,

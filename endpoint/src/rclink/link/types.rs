@@ -5,7 +5,7 @@ use crate::rclink::cc_window::{ThresholdError, Window};
 use crate::rclink::class::{Class, ClassMap};
 use crate::rclink::frame::{Codec, Station};
 use crate::rclink::requester::Reliability;
-use crate::rclink::watermark::Marks;
+use crate::rclink::watermark::PauseWatermarks;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
@@ -42,11 +42,11 @@ pub struct LinkConfig {
     /// Rate of the link, bits/s: what a PFC quantum is.
     pub rate: u64,
     /// Receive memory for requests.
-    pub request: Marks,
+    pub request: PauseWatermarks,
     /// Receive memory for responses.
-    pub response: Marks,
+    pub response: PauseWatermarks,
     /// Receive memory for multicast and raw Ethernet.
-    pub multicast: Marks,
+    pub multicast: PauseWatermarks,
     /// CNPs of one queue pair at most so far apart are one, ns.
     pub cnp_merge: Nanos,
     /// Data can be marked CE; Standard alone.

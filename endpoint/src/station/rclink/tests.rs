@@ -7,7 +7,7 @@ use crate::rclink::class::{Class, ClassMap};
 use crate::rclink::frame::Format;
 use crate::rclink::frame::{self, Codec};
 use crate::rclink::link::{Counters, FlowControl, LinkConfig};
-use crate::rclink::watermark::Marks;
+use crate::rclink::watermark::PauseWatermarks;
 use crate::station::net::{DELAY, Limits, Net, OPEN, RATE, SECOND, ip, mac};
 use crate::station::{Adapter, Progress};
 use weir_dataplane::parse::Variant;
@@ -30,7 +30,7 @@ fn peer(n: usize) -> frame::Station {
 }
 
 fn config(n: usize, format: Format) -> StationConfig {
-    let marks = Marks::unicast(RATE, 20 * DELAY);
+    let marks = PauseWatermarks::unicast(RATE, 20 * DELAY);
     let link = LinkConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
         station: peer(n),
@@ -40,7 +40,7 @@ fn config(n: usize, format: Format) -> StationConfig {
         rate: RATE,
         request: marks,
         response: marks,
-        multicast: Marks::multicast(RATE, 20 * DELAY),
+        multicast: PauseWatermarks::multicast(RATE, 20 * DELAY),
         cnp_merge: 50_000,
         ecn: format == Format::Standard,
         retransmit: true,

@@ -68,7 +68,7 @@ pub(super) struct Flying {
 pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps {
     let time = match (at_switch, is_pause) {
         (true, _) => spec.switch.ingress.0 + spec.switch.crossbar.0,
-        (false, true) => spec.host.response.0,
+        (false, true) => spec.host.pfc_response_delay.0,
         (false, false) => spec.host.rx_delay.0,
     };
     time * PS
@@ -116,7 +116,7 @@ impl Fabric<'_> {
 
     /// The end at the latest.
     pub(super) fn until(&self) -> Ps {
-        self.spec.until.0.saturating_mul(PS)
+        self.spec.stop_time.0.saturating_mul(PS)
     }
 
     /// Plays what happens before this time and number, but no more than so many events. `false`: nothing more will happen.
@@ -150,7 +150,7 @@ impl Fabric<'_> {
         done: usize,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> bool {
-        let (now_ns, until_ns, flows) = (self.ns(), self.spec.until.0, self.flows.len());
+        let (now_ns, until_ns, flows) = (self.ns(), self.spec.stop_time.0, self.flows.len());
         self.stopped = progress(Progress { now_ns, until_ns, done, flows, events }).is_break();
         self.stopped
     }

@@ -39,8 +39,8 @@ pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>,
         if links.is_empty() {
             faults.add(wrong("", format!("{a} - {b}"), "two nodes with a link between them"));
         }
-        if failure.at.0 >= spec.until.0 {
-            let must = "before `until`, which ends the run";
+        if failure.at.0 >= spec.stop_time.0 {
+            let must = "before `stop_time`, which ends the run";
             faults.add(wrong(".at", format!("{} ns", failure.at.0), must));
         }
         if let Some(repair) = failure.repair.filter(|repair| repair.0 <= failure.at.0) {

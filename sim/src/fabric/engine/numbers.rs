@@ -4,7 +4,7 @@
 use crate::fabric::operations::{Due, Operations};
 use crate::fabric::spec::Protocol;
 use crate::fabric::workload::{Carriage, Planned};
-use weir_endpoint::flow::LinkNic;
+use weir_endpoint::flow::RcLinkNic;
 
 /// Queue pairs are called by their first flow.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl Numbers {
                     number(to)
                 }
                 (Protocol::Rclink, Carriage::Group { copy_of, .. }) => {
-                    LinkNic::datagram_receiver(copy_of.unwrap_or(pair))
+                    RcLinkNic::datagram_receiver(copy_of.unwrap_or(pair))
                 }
-                (Protocol::Rclink, Carriage::Raw) => LinkNic::datagram_receiver(pair),
+                (Protocol::Rclink, Carriage::Raw) => RcLinkNic::datagram_receiver(pair),
             };
         }
         numbers

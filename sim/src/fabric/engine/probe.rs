@@ -135,7 +135,7 @@ impl Fabric<'_> {
             config: self.switches.iter().next().map(|s| Config::clone(&s.config)),
             deaf: self.deaf_hosts(),
             notes: [
-                workload::notes(self.spec.until.0, self.flows.iter()),
+                workload::notes(self.spec.stop_time.0, self.flows.iter()),
                 congestion::notes(self.flows.iter()),
                 self.misplaced(),
             ]

@@ -33,7 +33,7 @@ pub(super) fn run(
     let mut world = World::new(spec)?;
     // Frames take most of the time of a hybrid run: until they are played nothing has come far.
     let all_to_come = spec.level == Level::Hybrid;
-    world.play(spec.until.0, &mut |told| {
+    world.play(spec.stop_time.0, &mut |told| {
         progress(if all_to_come { Progress { now_ns: 0, done: 0, ..told } } else { told })
     });
     let packets = match spec.level {

@@ -19,7 +19,7 @@ fn at_flow_level(text: &str) -> Report {
 }
 
 pub(super) fn file(topology: &str, rest: &str) -> String {
-    format!("name = \"t\"\nuntil = \"20ms\"\n[topology]\n{topology}\n{rest}")
+    format!("name = \"t\"\nstop_time = \"20ms\"\n[topology]\n{topology}\n{rest}")
 }
 
 pub(super) fn fct(report: &Report) -> Vec<u64> {
@@ -273,7 +273,7 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
     let refused = |more: &str, says: &str| {
-        let text = format!("name = \"t\"\nuntil = \"1ms\"\nlevel = \"flow\"\n{more}\n");
+        let text = format!("name = \"t\"\nstop_time = \"1ms\"\nlevel = \"flow\"\n{more}\n");
         let Err(error @ FabricError::At { .. }) = load("t.toml", &text).and_then(|spec| run(&spec)) else {
             panic!("accepted: {text}")
         };

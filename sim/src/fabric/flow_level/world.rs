@@ -273,7 +273,7 @@ impl<'a> World<'a> {
         self.done == self.flows.len() && !self.operations.computing()
     }
 
-    /// Plays up to `until`, ns.
+    /// Plays up to `stop_time`, ns.
     pub fn play(&mut self, until: Nanos, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) {
         self.operations.begin_free(0, &mut |at, due| self.queue.push(at, due.into()));
         let until = until.saturating_mul(PS);
@@ -283,7 +283,7 @@ impl<'a> World<'a> {
             self.play_round();
             rounds += 1;
             if rounds.is_multiple_of(ROUNDS_PER_STEP) {
-                let (now_ns, until_ns) = (self.ns(), self.spec.until.0);
+                let (now_ns, until_ns) = (self.ns(), self.spec.stop_time.0);
                 let (done, flows, events) = (self.done, self.flows.len(), self.events);
                 if progress(Progress { now_ns, until_ns, done, flows, events }).is_break() {
                     self.stopped = true;

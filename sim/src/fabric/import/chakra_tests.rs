@@ -49,7 +49,7 @@ fn play(traces: &[Vec<u8>], more: &str) -> Result<Report, String> {
     let there = names.iter().zip(traces).filter(|(_, bytes)| !bytes.is_empty());
     let dir = folder_of(there.map(|(name, bytes)| (name.as_str(), bytes.as_slice())));
     let text = format!(
-        "name = \"c\"\nuntil = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
+        "name = \"c\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
          \"t.{{rank}}.et\"\n{more}"
     );
     let cut = |e: FabricError| e.to_string().replace(&format!("{}/", dir.path().display()), "");

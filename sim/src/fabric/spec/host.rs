@@ -174,9 +174,9 @@ pub struct HostSpec {
     /// RC Link hosts.
     pub rclink: LinkHostSpec,
     /// PFC priorities they obey; those that are lossless at the switch they are connected to unless given.
-    pub obey: Option<Vec<u8>>,
+    pub pfc_priorities: Option<Vec<u8>>,
     /// From the last bit of a PFC frame to its effect.
-    pub response: Duration,
+    pub pfc_response_delay: Duration,
     /// From the making of a frame to the line.
     pub tx_delay: Duration,
     /// From the last bit of any other frame to its effect.
@@ -225,8 +225,8 @@ impl Default for HostSpec {
         Self {
             protocol: Protocol::Rocev2,
             rclink: LinkHostSpec::default(),
-            obey: None,
-            response: Duration::of(0),
+            pfc_priorities: None,
+            pfc_response_delay: Duration::of(0),
             tx_delay: Duration::of(0),
             rx_delay: Duration::of(0),
             payload: 1024,

@@ -51,7 +51,7 @@ pub struct FabricSpec {
     #[serde(default = "one::<u64>")]
     pub seed: u64,
     /// The run ends here at the latest.
-    pub until: Duration,
+    pub stop_time: Duration,
     /// Mean queue depths count from here.
     #[serde(default)]
     pub measure_from: Duration,
@@ -149,15 +149,15 @@ pub(super) fn check_times(spec: &FabricSpec) -> Result<(), FabricError> {
     let wrong = |what: &str, got: Duration, must: &str| {
         Err(FabricError::Range { what: what.into(), got: format!("{} ns", got.0), must: must.into() })
     };
-    let (until, from) = (spec.until, spec.measure_from);
-    let until = if until.0 == 0 { wrong("until", until, "at least 1 ns") } else { Ok(()) };
-    let from = match until.is_ok() && from.0 >= spec.until.0 {
-        true => wrong("measure_from", from, &format!("below `until`, which is {} ns", spec.until.0)),
+    let (stop, from) = (spec.stop_time, spec.measure_from);
+    let stop = if stop.0 == 0 { wrong("stop_time", stop, "at least 1 ns") } else { Ok(()) };
+    let from = match stop.is_ok() && from.0 >= spec.stop_time.0 {
+        true => wrong("measure_from", from, &format!("below `stop_time`, which is {} ns", spec.stop_time.0)),
         false => Ok(()),
     };
     let sample = spec.sample.filter(|every| every.0 == 0);
     let sample = sample.map_or(Ok(()), |none| wrong("sample", none, "at least 1 ns, or absent: no samples"));
-    Faults::from_iter([until, from, sample]).refuse()
+    Faults::from_iter([stop, from, sample]).refuse()
 }
 
 impl FabricSpec {

@@ -124,7 +124,21 @@ pub(in crate::fabric) fn unknown_keys(text: &str) -> Vec<(Option<usize>, String)
     let all = faults::<FabricSpec>(text, beneath_kind).into_iter();
     let unknown = all.filter(|error| error.message().starts_with("unknown field"));
     let line = |error: &Error| error.span().map(|at| position(text, at.start).0);
-    unknown.map(|error| (line(&error), error.message().to_owned())).collect()
+    let told = |error: &Error| format!("{}{}", error.message(), called_now(error.message()));
+    unknown.map(|error| (line(&error), told(&error))).collect()
+}
+
+/// Keys that have another name now.
+const RENAMED: [(&str, &str); 3] =
+    [("until", "stop_time"), ("obey", "pfc_priorities"), ("response", "pfc_response_delay")];
+
+/// What an unknown key is called now, if it had another name.
+fn called_now(message: &str) -> String {
+    let is_it = |(old, new): &&(&str, &str)| {
+        message.starts_with(&format!("unknown field `{old}`")) && message.contains(&format!("`{new}`"))
+    };
+    let found = RENAMED.iter().find(is_it);
+    found.map_or_else(String::new, |(old, new)| format!("; `{old}` is called `{new}`"))
 }
 
 /// The table at the end of `path`.
@@ -175,7 +189,7 @@ fn told<T: DeserializeOwned>(file: &str, text: &str, prepare: Prepare) -> Fabric
         Err(FabricError::Syntax {
             file: file.into(),
             at: error.span().map(|span| position(text, span.start)),
-            message: error.to_string().trim_end().into(),
+            message: format!("{}{}", error.to_string().trim_end(), called_now(error.message())),
         })
     });
     told.collect::<Faults>().into_error()
@@ -253,7 +267,7 @@ mod tests {
 
     #[test]
     fn all_that_a_file_does_not_say_as_it_should_is_told_with_its_line() {
-        let text = "name = 7\nuntil = \"1ms\"\nsede = 1\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\nrate = \"100X\"\n\
+        let text = "name = 7\nstop_time = \"1ms\"\nsede = 1\n[topology]\nkind = \"star\"\nhosts = 4\n[link]\nrate = \"100X\"\n\
                     delay = \"1parsec\"\n[host]\npayload = 70000\n[[workload]]\nkind = \"flood\"\n[[workload]]\nbytes = \"1KB\"\n\
                     [[workload]]\nkind = \"incast\"\nto = 3\nspeed = 2\n";
         let error = load("x.toml", text).unwrap_err();
@@ -263,7 +277,7 @@ mod tests {
         let error = load("x.toml", "name = \"x\nuntil = \n[link]\nrate = = 1\n").unwrap_err();
         assert!(error.faults().len() > 1, "{error}");
         // What is there, but wrong, is not missing.
-        let sections = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"permutation\"\n";
+        let sections = "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"permutation\"\n";
         for (right, wrong, line) in [
             ("\"1ms\"", "\"10parsecs\"", 2),
             ("hosts = 4", "hosts = 4\nhoots = 3", 6),
@@ -274,8 +288,27 @@ mod tests {
             assert_eq!(lines(&error), [Some(line)], "{error}");
         }
         // One is told as it was.
-        let error = load("x.toml", &sections.replace("until = \"1ms\"", "")).unwrap_err();
+        let error = load("x.toml", &sections.replace("stop_time = \"1ms\"", "")).unwrap_err();
         assert!(matches!(error, FabricError::Syntax { .. }) && error.faults().len() == 1, "{error}");
+    }
+
+    /// Whoever has a file from before is told what its keys are called.
+    #[test]
+    fn keys_that_were_renamed_are_told_by_their_names() {
+        let text = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\nobey = [3]\nresponse = 5\n";
+        let error = load("x.toml", text).unwrap_err().to_string();
+        for (old, new) in super::RENAMED {
+            assert!(error.contains(&format!("unknown field `{old}`")), "{error}");
+            assert!(error.contains(&format!("; `{old}` is called `{new}`")), "{error}");
+        }
+        assert_eq!(
+            super::unknown_keys(text).iter().filter(|(_, told)| told.contains("is called")).count(),
+            3
+        );
+        // Of a workload it is another key.
+        let of_topology = text.replace("hosts = 3", "hosts = 3\nresponse = 5");
+        let error = load("x.toml", &of_topology).unwrap_err().to_string();
+        assert_eq!(error.matches("is called `pfc_response_delay`").count(), 1, "{error}");
     }
 
     /// Of a topology each key, and what is within it, has its place; what is missing is told once, and the rest beside it.
@@ -283,7 +316,7 @@ mod tests {
     fn keys_of_a_topology_have_their_places_and_all_that_is_missing_is_told() {
         let faults = |topology: &str| {
             let text = format!(
-                "name = \"x\"\nuntil = \"1ms\"\n[[workload]]\nkind = \"permutation\"\n[topology]\n{topology}"
+                "name = \"x\"\nstop_time = \"1ms\"\n[[workload]]\nkind = \"permutation\"\n[topology]\n{topology}"
             );
             let error = load("x.toml", &text).unwrap_err();
             let at = |fault: &FabricError| fault.position();
@@ -325,14 +358,14 @@ mod tests {
             assert!(found.len() == want.len() && found.iter().zip(&want).all(same), "{topology}: {found:#?}");
         }
         let error = load("x.toml", "[[workload]]\nbytes = 3\n[[failure]]\na = \"x\"\n").unwrap_err();
-        let missing = ["name", "until", "topology", "kind", "b", "at"];
+        let missing = ["name", "stop_time", "topology", "kind", "b", "at"];
         let told = |key: &&str| error.to_string().matches(&format!("missing field `{key}`")).count() == 1;
         assert!(error.faults().len() == missing.len() && missing.iter().all(told), "{error}");
     }
 
     #[test]
     fn faults_of_a_custom_topology_and_of_a_workload_are_all_told() {
-        let text = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\",\n \"a\"]\nswitches = [\"s\"]\n\
+        let text = "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\",\n \"a\"]\nswitches = [\"s\"]\n\
                     macs = { z = \"02:00:00:00:00:00\" }\n[[topology.links]]\na = \"a\"\nb = \"s\"\nrate = 0\nweight = 100\n\
                     [[topology.links]]\na = \"p\"\nb = \"q\"\n[link]\nloss = 2.0\n[[workload]]\nkind = \"permutation\"\n";
         let refused = |text: &str| load("x.toml", text).and_then(|spec| run(&spec)).unwrap_err();
@@ -351,7 +384,7 @@ mod tests {
         );
         let workload = |keys: &str| {
             refused(&format!(
-                "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\n{keys}"
+                "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\n{keys}"
             ))
         };
         let error = workload("kind = \"poisson\"\nbytes = 0\nshift = 2\nfile = \"x\"\npriority = 9\n");
@@ -385,11 +418,11 @@ mod tests {
     fn faults_of_sections_and_of_workloads_are_told_beside_one_another() {
         let refused = |rest: &str| {
             let text =
-                format!("name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n{rest}");
+                format!("name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n{rest}");
             load("x.toml", &text).and_then(|spec| run(&spec)).unwrap_err()
         };
         let error = refused(
-            "[host]\ncnp_priority = 9\nobey = [8]\n[switch]\ncore = \"islip\"\nspeedup = 9\n[switch.config.buffer]\npolicy = \"none\"\n\
+            "[host]\ncnp_priority = 9\npfc_priorities = [8]\n[switch]\ncore = \"islip\"\nspeedup = 9\n[switch.config.buffer]\npolicy = \"none\"\n\
              [[failure]]\na = \"h0\"\nb = \"h1\"\nat = \"1us\"\n[[workload]]\nkind = \"permutation\"\n",
         );
         assert_eq!(lines(&error), [7, 8, 11, 13, 14].map(Some), "{error}");

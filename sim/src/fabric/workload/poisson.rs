@@ -176,7 +176,7 @@ mod tests {
 
     fn spec(keys: &str) -> FabricSpec {
         let text = format!(
-            "name = \"x\"\nuntil = \"1s\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nrate = \"400G\"\n\
+            "name = \"x\"\nstop_time = \"1s\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nrate = \"400G\"\n\
              [[workload]]\nkind = \"poisson\"\n{keys}"
         );
         load("x.toml", &text).unwrap_or_else(|e| panic!("{e}"))

@@ -47,7 +47,7 @@ fn of_kind(kind: Pattern) -> &'static str {
 fn file(kind: Pattern, level: &str, host: &str) -> String {
     let (keys, word) = (of_kind(kind), kind.word());
     format!(
-        "name = \"{word}\"\nuntil = \"4ms\"\nlevel = \"{level}\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 4\nspines = 3\n\
+        "name = \"{word}\"\nstop_time = \"4ms\"\nlevel = \"{level}\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 4\nspines = 3\n\
          hosts_per_leaf = 4\n{host}[switch.config.buffer]\nsize = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
          [[workload]]\nkind = \"{word}\"\n{keys}\n\
          [[workload]]\nkind = \"poisson\"\nbytes = \"3KB\"\nload = 0.2\nduration = \"40us\"\n"

@@ -158,7 +158,7 @@ mod tests {
 
     fn partition(topology: &str, together: &[(usize, usize)], most: usize) -> Option<(Partition, Plan)> {
         let text = format!(
-            "name = \"x\"\nuntil = \"1ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = \"1KB\"\n"
+            "name = \"x\"\nstop_time = \"1ms\"\n[topology]\n{topology}\n[[workload]]\nkind = \"permutation\"\nbytes = \"1KB\"\n"
         );
         let spec = load("x", &text).unwrap();
         let plan = lay_out(&spec).unwrap();

@@ -13,7 +13,7 @@ struct Case {
 }
 
 fn case(name: &'static str, apart: bool, until: &str, topology: &str, rest: &str) -> Case {
-    let file = format!("name = \"{name}\"\nuntil = \"{until}\"\n{{seed}}[topology]\n{topology}\n{rest}");
+    let file = format!("name = \"{name}\"\nstop_time = \"{until}\"\n{{seed}}[topology]\n{topology}\n{rest}");
     Case { name, apart, file }
 }
 
@@ -251,7 +251,7 @@ fn a_report_is_the_same_on_any_number_of_threads() {
 
 #[test]
 fn a_sum_goes_on_until_somebody_may_be_given_up() {
-    let text = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
+    let text = "name = \"x\"\nstop_time = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
                 [[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"64KB\"\n";
     let spec = load("x.toml", text).unwrap();
     let mut whole = Fabric::new(&spec, None).unwrap();
