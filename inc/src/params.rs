@@ -4,6 +4,7 @@ use crate::collector::Collector;
 use crate::immediate::Primitive;
 use crate::outbox::Outbox;
 use crate::remote::{Mirror, Remote, Writes};
+use std::net::IpAddr;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::standard::Params;
@@ -166,6 +167,12 @@ impl JobParams {
     /// Queue pairs of the engine: those for children in the order of their ranks, then that for the parent.
     pub fn qpns(&self) -> impl Iterator<Item = Qpn> {
         self.children.iter().map(|child| child.qpn).chain(self.parent.map(|parent| parent.qpn))
+    }
+
+    /// The peers' addresses and queue pairs, in the same order.
+    pub fn ends(&self) -> impl Iterator<Item = (IpAddr, Qpn)> {
+        let paths = self.children.iter().map(|child| child.path).chain(self.parent.map(|p| p.path));
+        paths.map(|path| (path.dst_ip, path.dest_qp))
     }
 
     /// What is wrong with the numbers that all its hosts agree on.
@@ -353,6 +360,22 @@ pub enum Refusal {
     /// Queue pair number of another job, the last one.
     #[error("job {0}: queue pair {1} of the engine is one of job {2}")]
     QpnTaken(u32, u32, u32),
+    /// A queue pair of a peer is connected already.
+    #[error(
+        "job {id}: peer {peer} has queue pair {qpn} of {ip}, which is connected to the engine by job {other}; a queue pair has one connection. Make another one, or end that job"
+    )]
+    EndTaken {
+        /// Of the job.
+        id: u32,
+        /// Place among its peers.
+        peer: usize,
+        /// Queue pair of the peer.
+        qpn: u32,
+        /// Address of the peer.
+        ip: IpAddr,
+        /// The job that has it.
+        other: u32,
+    },
 }
 
 impl Refusal {
@@ -360,7 +383,7 @@ impl Refusal {
     pub const fn passes(&self) -> bool {
         match self {
             Self::Memory { needed, total, .. } => *needed <= *total,
-            Self::Jobs(..) | Self::Exists(_) | Self::QpnTaken(..) => true,
+            Self::Jobs(..) | Self::Exists(_) | Self::QpnTaken(..) | Self::EndTaken { .. } => true,
             _ => false,
         }
     }

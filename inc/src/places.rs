@@ -3,10 +3,78 @@
 
 use crate::engine::EngineParams;
 use crate::params::{JobParams, Refusal};
+use std::net::IpAddr;
 use weir_endpoint::roce::wire::Qpn;
 
 /// A queue pair number that leads to no job.
 const NOBODY: (u16, u16) = (u16::MAX, 0);
+
+/// End of a list of queue pairs.
+const NONE: u32 = u32::MAX;
+
+/// Queue pairs of peers, by the number of the engine's that each has: found by a hash, so that nothing is made or moved and no
+/// more than a few are looked at while frames wait.
+#[derive(Clone, Debug)]
+struct Ends {
+    /// First of each list.
+    buckets: Vec<u32>,
+    /// What each number has: the peer's, and the next of its list.
+    ends: Vec<((IpAddr, Qpn), u32)>,
+}
+
+impl Ends {
+    fn new(qpns: usize) -> Self {
+        let nobody = (IpAddr::from([0, 0, 0, 0]), Qpn(0));
+        Self { buckets: vec![NONE; qpns.next_power_of_two()], ends: vec![(nobody, NONE); qpns] }
+    }
+
+    fn bucket(&self, (ip, qpn): (IpAddr, Qpn)) -> usize {
+        let ip = match ip {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => ip.to_bits() as u64 ^ (ip.to_bits() >> 64) as u64,
+        };
+        // Fibonacci hashing.
+        let hash = (ip.rotate_left(24) ^ u64::from(qpn.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash >> 32) as usize & (self.buckets.len() - 1)
+    }
+
+    /// Which number of the engine has this end.
+    fn find(&self, end: (IpAddr, Qpn)) -> Option<usize> {
+        let mut at = self.buckets[self.bucket(end)];
+        while at != NONE {
+            let (other, next) = self.ends[at as usize];
+            if other == end {
+                return Some(at as usize);
+            }
+            at = next;
+        }
+        None
+    }
+
+    fn insert(&mut self, index: usize, end: (IpAddr, Qpn)) {
+        let bucket = self.bucket(end);
+        self.ends[index] = (end, self.buckets[bucket]);
+        self.buckets[bucket] = index as u32;
+    }
+
+    fn remove(&mut self, index: usize) {
+        let (end, after) = self.ends[index];
+        let bucket = self.bucket(end);
+        if self.buckets[bucket] == index as u32 {
+            self.buckets[bucket] = after;
+            return;
+        }
+        let mut at = self.buckets[bucket];
+        while at != NONE {
+            let next = self.ends[at as usize].1;
+            if next == index as u32 {
+                self.ends[at as usize].1 = after;
+                return;
+            }
+            at = next;
+        }
+    }
+}
 
 /// The places of an engine.
 #[derive(Clone, Debug)]
@@ -16,6 +84,8 @@ pub struct Places {
     jobs: Vec<Option<u32>>,
     /// Job and peer of each queue pair number.
     peers: Vec<(u16, u16)>,
+    /// Whom each leads to.
+    ends: Ends,
     used: u64,
 }
 
@@ -23,7 +93,8 @@ impl Places {
     /// All of them free.
     pub fn new(params: EngineParams) -> Self {
         let jobs = params.jobs.clamp(1, usize::from(u16::MAX));
-        Self { jobs: vec![None; jobs], peers: vec![NOBODY; params.qpns as usize], used: 0, params }
+        let qpns = params.qpns as usize;
+        Self { jobs: vec![None; jobs], peers: vec![NOBODY; qpns], ends: Ends::new(qpns), used: 0, params }
     }
 
     /// How many there are.
@@ -96,6 +167,12 @@ impl Places {
                 return Err(Refusal::QpnTaken(id, qpn.0, other));
             }
         }
+        for (peer, end) in params.ends().enumerate() {
+            let taken = self.ends.find(end).and_then(|index| self.jobs[usize::from(self.peers[index].0)]);
+            if let Some(other) = taken {
+                return Err(Refusal::EndTaken { id, peer, qpn: end.1.0, ip: end.0, other });
+            }
+        }
         Ok((needed, at))
     }
 
@@ -105,9 +182,10 @@ impl Places {
     /// It does not fit: why.
     pub fn take(&mut self, params: &JobParams) -> Result<usize, Refusal> {
         let (needed, at) = self.admit(params)?;
-        for (peer, qpn) in params.qpns().enumerate() {
+        for (peer, (qpn, end)) in params.qpns().zip(params.ends()).enumerate() {
             if let Some(index) = self.index(qpn) {
                 self.peers[index] = (at as u16, peer as u16);
+                self.ends.insert(index, end);
             }
         }
         self.used += needed;
@@ -120,6 +198,7 @@ impl Places {
         for qpn in params.qpns() {
             if let Some(index) = self.index(qpn) {
                 self.peers[index] = NOBODY;
+                self.ends.remove(index);
             }
         }
         self.used = self.used.saturating_sub(params.memory());

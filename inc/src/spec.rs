@@ -8,7 +8,7 @@ use crate::kernels::{ByteOrder, DataType, Fold, Operator};
 use crate::params::{Child, JobParams, Parent, Straggler};
 use crate::remote::{Memory, Remote, Writes};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use thiserror::Error;
 use weir_dataplane::types::{Mac, Nanos};
@@ -182,7 +182,7 @@ pub struct PeerSpec {
 }
 
 /// Somebody below.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "JobChild")]
 #[serde(deny_unknown_fields)]
 pub struct ChildSpec {
@@ -206,6 +206,36 @@ pub struct ChildSpec {
     /// How to speak with it.
     #[serde(flatten)]
     pub peer: PeerSpec,
+}
+
+impl<'de> Deserialize<'de> for ChildSpec {
+    /// Key by key: of one that is flattened serde knows the place no more.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Keys {
+            rank: u16,
+            #[serde(default = "one")]
+            ranks: u16,
+            #[serde(default)]
+            engine: bool,
+            write: Option<Range>,
+            results_to: Option<Range>,
+            #[serde(default)]
+            mirror: bool,
+            qpn: u32,
+            mac: String,
+            ip: IpAddr,
+            dest_qpn: u32,
+            send_psn: u32,
+            recv_psn: u32,
+        }
+        let keys = Keys::deserialize(from)?;
+        let Keys { rank, ranks, engine, write, results_to, mirror, .. } = keys;
+        let Keys { qpn, mac, ip, dest_qpn, send_psn, recv_psn, .. } = keys;
+        let peer = PeerSpec { qpn, mac, ip, dest_qpn, send_psn, recv_psn };
+        Ok(Self { rank, ranks, engine, write, results_to, mirror, peer })
+    }
 }
 
 /// A range of registered memory.

@@ -17,8 +17,8 @@ use crate::peer::Next;
 use arrayvec::ArrayVec;
 use weir_dataplane::switch::Key;
 use weir_dataplane::types::Nanos;
-use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::rc::psn::Psn;
+use weir_endpoint::roce::frame::Frame;
 use weir_endpoint::roce::wire::{Opcode, Packet, Qpn, Syndrome};
 
 /// A peer of a job.

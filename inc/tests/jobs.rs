@@ -130,6 +130,17 @@ fn jobs_that_do_not_fit_are_refused_with_the_numbers() {
         assert!(refusal.to_string().contains(&text), "{refusal}");
         assert_eq!(refusal.passes(), passes, "{refusal}");
     }
+    // A queue pair of a host has one connection, whichever job comes first, until that one has gone.
+    let hosts = params(JOB, 2, FIRST_QPN).children[1].path;
+    let same = |engine: &mut Engine| engine.add(job(1, &|p| p.children[0].path = hosts));
+    let refusal = same(&mut engine).unwrap_err();
+    let ip = hosts.dst_ip;
+    let text = format!("peer 0 has queue pair 17 of {ip}, which is connected to the engine by job {JOB}");
+    assert!(refusal.to_string().contains(&text) && refusal.passes(), "{refusal}");
+    engine.remove(JOB).unwrap();
+    same(&mut engine).unwrap();
+    let back = engine.add(params(JOB, 2, FIRST_QPN)).unwrap_err();
+    assert!(matches!(back, Refusal::EndTaken { peer: 1, other, .. } if other == JOB + 1), "{back}");
     let mut many = params(JOB + 1, 64, FIRST_QPN + 128);
     many.children.push(many.children[0]);
     assert_eq!(many.check(), Err(Refusal::FanIn(JOB + 1, MAX_CHILDREN + 1)));

@@ -114,7 +114,7 @@ impl Case {
         for job in 0..self.jobs {
             let children = (0..self.k).map(|child| Child {
                 qpn: qpn(job, child),
-                path: Path::new(address(200), address(child), Qpn(0x11)),
+                path: Path::new(address(200), address(child), Qpn(0x11 + job as u32)),
                 first_rank: child as u16,
                 ranks: 1,
                 engine: false,

@@ -66,6 +66,8 @@ pub struct JobState {
     pub id: u32,
     /// Why it has failed; `None`: it has not, or not everybody has been told.
     pub failed: Option<String>,
+    /// Queue pairs of the engine that it has.
+    pub qpns: Vec<u32>,
 }
 
 /// What is to be done.
@@ -155,6 +157,9 @@ pub struct Desk {
     endings: Vec<Ending>,
     /// Times in a row each switch has not answered.
     misses: BTreeMap<usize, u32>,
+    /// Numbers of the jobs that each switch has shown last, with those of their queue pairs: also jobs of another controller, or of an
+    /// earlier run of which nothing was kept.
+    shown: BTreeMap<usize, BTreeMap<u32, Vec<u32>>>,
     /// Times in a row a switch has not shown a job it has taken.
     absent: BTreeMap<(usize, u32), u32>,
 }
@@ -171,6 +176,7 @@ impl Desk {
             jobs: BTreeMap::new(),
             endings: saved.endings,
             misses: BTreeMap::new(),
+            shown: BTreeMap::new(),
             absent: BTreeMap::new(),
         };
         for mut job in saved.jobs {
@@ -223,6 +229,27 @@ impl Desk {
                 }
             }
         }
+    }
+
+    /// Queue pairs at a switch of jobs that are none of these.
+    fn others_qpns(&self, node: usize) -> Vec<u32> {
+        let ours = |id: &u32| self.jobs.contains_key(id) || self.endings.iter().any(|e| e.spec.id == *id);
+        let others = self.shown.get(&node).into_iter().flatten().filter(|(id, _)| !ours(id));
+        others.flat_map(|(_, qpns)| qpns).copied().collect()
+    }
+
+    /// A number that no job has, as far as is known.
+    fn free_id(&self) -> u32 {
+        let taken = |id: &u32| {
+            self.jobs.contains_key(id)
+                || self.endings.iter().any(|ending| ending.spec.id == *id)
+                || self.shown.values().any(|shown| shown.contains_key(id))
+        };
+        let mut id = self.next_id;
+        while taken(&id) {
+            id = id.wrapping_add(1).max(1);
+        }
+        id
     }
 
     fn node(&self, name: &str) -> Option<usize> {
@@ -315,6 +342,17 @@ impl Desk {
         if !is_ones_qpn(join.qpn) {
             return Err(format!("qpn is {:#x}; that of a host is 2 to 0xfffffe", join.qpn));
         }
+        let peers = |job: &Job| {
+            let children =
+                job.engines.iter().flat_map(|(_, spec)| &spec.children).filter(|child| !child.engine);
+            children.map(|child| (child.peer.ip, child.peer.dest_qpn)).collect::<Vec<_>>()
+        };
+        if let Some(job) = self.jobs.values().find(|job| peers(job).contains(&(*ip, join.qpn))) {
+            return Err(format!(
+                "queue pair {} of {ip} is one of job `{}`; a queue pair has one connection: make another one, or leave that job",
+                join.qpn, job.name
+            ));
+        }
         if join.patience_ns == Some(0) {
             return Err("patience_ns is 0; it is a time".into());
         }
@@ -330,7 +368,15 @@ impl Desk {
         if usize::from(*hosts) > known {
             return Err(format!("job `{name}` is of {hosts} hosts, the topology has {known}"));
         }
-        template(&join, self.next_id)?.check_sizes().map_err(|error| error.to_string())?;
+        let template = template(&join, self.next_id)?;
+        template.check_sizes().map_err(|error| error.to_string())?;
+        if !template.operation.names_ranks_below(*hosts) {
+            return Err(format!("the root of the operation is no rank; there are {hosts}, from 0 on"));
+        }
+        let results = join.results_to.map(Into::into);
+        Remote { writes: Writes::Refused, results }
+            .check(join.mtu)
+            .map_err(|what| format!("the host has {what}"))?;
         if self.jobs.values().any(|job| job.name == *name) {
             return Err(format!(
                 "job `{name}` runs already; wait until its hosts have left, or take another name"
@@ -415,7 +461,7 @@ impl Desk {
     fn plan(&mut self, name: String, gathering: &Gathering, now: u64) -> Result<Job, String> {
         let named = |node: usize| format!("`{}`", self.map.names[node]);
         let hosts: Vec<usize> = gathering.joins.values().map(|(.., node)| *node).collect();
-        let id = self.next_id;
+        let id = self.free_id();
         let tree = Tree::over(&self.map.fabric, &hosts, id as usize).map_err(|e| e.map(named).to_string())?;
         let end = |(_, join, _): &(Connection, Join, usize)| -> Result<HostEnd, String> {
             Ok(HostEnd { address: (join.mac.parse()?, join.ip), qpn: Qpn(join.qpn) })
@@ -423,13 +469,19 @@ impl Desk {
         let hosts_ends = gathering.joins.values().map(end).collect::<Result<Vec<_>, _>>()?;
         let patience_ns = gathering.joins.values().filter_map(|(_, join, _)| join.patience_ns).max();
         let template = template(&Join { patience_ns, ..gathering.said.clone() }, id)?;
+        let chosen = self.map.least_used();
+        let others: BTreeMap<usize, Vec<u32>> =
+            chosen.keys().map(|node| (*node, self.others_qpns(*node))).collect();
         let (names, rng) = (&self.map.names, &mut self.rng);
         let named = |node: usize| format!("`{}`", names[node]);
         let given = gathering.said.psn;
         let first_psn = || Psn::new(given.unwrap_or_else(|| rng.next_u32() & MOST_PSN));
-        let chosen = self.map.least_used();
-        let mut ends =
-            chosen.iter().map(|(node, at)| (*node, self.map.engines[node][*at].end.clone())).collect();
+        let free = |(node, at): (&usize, &usize)| {
+            let mut end = self.map.engines[node][*at].end.clone();
+            end.used.extend(&others[node]);
+            (*node, end)
+        };
+        let mut ends = chosen.iter().map(free).collect();
         let planned = tree.jobs(&template, Marks::default(), &hosts_ends, &mut ends, first_psn);
         let mut planned = planned.map_err(|e| e.map(named).to_string())?;
         let joins = gathering.joins.values().map(|(_, join, _)| join);
@@ -439,7 +491,8 @@ impl Desk {
             .collect();
         let mut ports = BTreeMap::new();
         for (node, engines) in &mut self.map.engines {
-            let (Some(at), Some(end)) = (chosen.get(node), ends.remove(node)) else { continue };
+            let (Some(at), Some(mut end)) = (chosen.get(node), ends.remove(node)) else { continue };
+            end.used.retain(|qpn| !others[node].contains(qpn));
             engines[*at].end = end;
             ports.insert(*node, engines[*at].port.clone());
         }
@@ -452,7 +505,7 @@ impl Desk {
             self.occupy(&engines, false);
             return Err(error.to_string());
         }
-        self.next_id = self.next_id.wrapping_add(1).max(1);
+        self.next_id = id.wrapping_add(1).max(1);
         let member = |(index, (connection, _, node)): (&u16, &(Connection, Join, usize))| Member {
             index: *index,
             host: self.map.names[*node].clone(),
@@ -555,6 +608,8 @@ impl Desk {
         match result {
             Ok(shown) => {
                 *misses = 0;
+                let known = shown.iter().map(|state| (state.id, state.qpns.clone()));
+                self.shown.insert(switch, known.collect());
                 self.absent.retain(|(other, id), _| *other != switch || here.contains(id));
                 for id in here {
                     let state = shown.iter().find(|state| state.id == id);

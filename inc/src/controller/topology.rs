@@ -130,6 +130,9 @@ pub enum TopologyError {
     /// No such switch.
     #[error("{0}: there is no switch `{1}`; list it under [[switch]]")]
     NoSwitch(String, String),
+    /// Both ends of a link are one switch.
+    #[error("a [[link]] leads from switch `{0}` to itself; name two switches, or leave it out")]
+    Itself(String),
     /// No address.
     #[error("`{0}`: {1}")]
     Mac(String, String),
@@ -247,7 +250,11 @@ impl Topology {
         }
         for link in &self.links {
             let who = format!("link {} - {}", link.a, link.b);
-            map.fabric.links.push((switch(&who, &link.a)?, switch(&who, &link.b)?));
+            let ends = (switch(&who, &link.a)?, switch(&who, &link.b)?);
+            if ends.0 == ends.1 {
+                return Err(TopologyError::Itself(link.a.clone()));
+            }
+            map.fabric.links.push(ends);
         }
         if map.engines.is_empty() {
             return Err(TopologyError::NoEngine);

@@ -18,7 +18,7 @@ use weir_inc::report::JobReport;
 pub const JOB: u32 = 7;
 /// The parent, among peers.
 pub const PARENT: usize = 64;
-/// Queue pair of each peer at its own end.
+/// Queue pair of each peer at its own end, for the first job.
 const PEER_QPN: Qpn = Qpn(0x11);
 /// First PSN of each direction: both wrap soon.
 pub const UP: u32 = 0xff_fffe;
@@ -56,7 +56,7 @@ pub fn status(count: u16) -> Option<Immediate> {
 }
 
 fn path(peer: usize, job: u32) -> Path {
-    let at_engine = Path::new(address(1000), address(peer), PEER_QPN);
+    let at_engine = Path::new(address(1000), address(peer), Qpn(PEER_QPN.0 + job));
     let offset = job * 17;
     let (down, up) = (Psn::new(DOWN + offset), Psn::new(UP + offset));
     // Upwards the engine sends what UP counts.

@@ -3,6 +3,7 @@
 use super::{Fault, Refusal};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_path_to_error::Track;
 use std::fmt;
 use weir_inc::spec::JobSpec;
 
@@ -40,11 +41,11 @@ impl JobOrder {
             read.ok_or(error)
         };
         let spec = job(body).or_else(again);
-        spec.map(|spec| Self::Add(Box::new(spec))).map_err(|error: serde_json::Error| {
+        spec.map(|spec| Self::Add(Box::new(spec))).map_err(|error: NoJob| {
             let fault = Fault {
-                path: "job".into(),
-                line: Some(error.line()),
-                column: Some(error.column()),
+                path: error.key().unwrap_or_else(|| "job".to_owned()),
+                line: Some(error.inner().line()),
+                column: Some(error.inner().column()),
                 detail: error.to_string(),
                 remedy: "docs/inc.md lists the keys of a job".into(),
                 ..Fault::default()
@@ -54,11 +55,38 @@ impl JobOrder {
     }
 }
 
+/// Why a text is no job, and at which key.
+#[derive(Debug)]
+pub struct NoJob(serde_path_to_error::Error<serde_json::Error>);
+
+impl NoJob {
+    /// The key, as `children[1].qpn`; `None`: it is about all of it.
+    fn key(&self) -> Option<String> {
+        let path = self.0.path();
+        path.iter().next().map(|_| path.to_string())
+    }
+
+    fn inner(&self) -> &serde_json::Error {
+        self.0.inner()
+    }
+}
+
+impl fmt::Display for NoJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.key() {
+            Some(key) => write!(f, "{key}: {}", self.inner()),
+            None => self.inner().fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoJob {}
+
 /// The job in this JSON.
 ///
 /// # Errors
 /// It is no object with the keys of a job.
-pub fn job(text: &[u8]) -> serde_json::Result<JobSpec> {
+pub fn job(text: &[u8]) -> Result<JobSpec, NoJob> {
     struct Job;
     impl<'de> Visitor<'de> for Job {
         type Value = JobSpec;
@@ -72,9 +100,10 @@ pub fn job(text: &[u8]) -> serde_json::Result<JobSpec> {
         }
     }
     let mut json = serde_json::Deserializer::from_slice(text);
-    let spec = json.deserialize_any(Job)?;
-    json.end()?;
-    Ok(spec)
+    let mut track = Track::new();
+    let spec = serde_path_to_error::Deserializer::new(&mut json, &mut track).deserialize_any(Job);
+    let spec = spec.and_then(|spec| json.end().map(|()| spec));
+    spec.map_err(|error| NoJob(serde_path_to_error::Error::new(track.path(), error)))
 }
 
 #[cfg(test)]
@@ -96,6 +125,25 @@ mod tests {
         assert!(twice.detail.contains("trailing characters"), "{}", twice.detail);
         let without = JobOrder::add(b"{}").unwrap_err();
         assert!(without.detail.contains("missing field `id`"), "{}", without.detail);
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_told_with_its_key() {
+        let text = include_str!("../../../configs/inc-job.json");
+        for (from, to, key) in [
+            ("\"ranks\": 2", "\"ranks\": \"2\"", "ranks"),
+            ("\"qpn\": 257", "\"qpn\": []", "children[1].qpn"),
+            ("\"ip\": \"10.0.0.1\"", "\"ip\": \"10.0.0\"", "children[0].ip"),
+            ("\"recv_psn\": 9", "\"recv_psn\": -9", "children[0].recv_psn"),
+            ("\"sum\"", "\"avg\"", "operation.operator"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let refusal = JobOrder::add(text.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert_eq!(refusal.faults[0].path, key, "{refusal:?}");
+            assert!(refusal.detail.contains(&format!("{key}: ")), "{}", refusal.detail);
+            let line = 1 + text[..text.find(from).unwrap()].matches('\n').count();
+            assert_eq!(refusal.faults[0].line, Some(line), "{refusal:?}");
+        }
     }
 
     #[test]

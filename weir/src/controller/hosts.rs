@@ -108,7 +108,11 @@ fn read(stream: &TcpStream, connection: Connection, events: &Sender<Event>, pati
         if line.len() == LONGEST && line.last() != Some(&b'\n') {
             return refuse(stream, format!("a line of more than {} KiB", LONGEST >> 10));
         }
-        if !matches!(read, Ok(n) if n > 0) || line.last() != Some(&b'\n') {
+        if line.last() != Some(&b'\n') {
+            // Who says nothing more has said all there was to say.
+            if read.is_ok() && !line.is_empty() {
+                refuse(stream, "a line without its end: each ends with a line feed".to_owned());
+            }
             return;
         }
         let request = match serde_json::from_slice::<Request>(&line) {
@@ -168,6 +172,20 @@ mod tests {
         host.read_to_string(&mut said).unwrap();
         reader.join().unwrap();
         assert!(said.contains("refused") && said.contains("a line of more than 64 KiB"), "{said}");
+    }
+
+    #[test]
+    fn a_line_without_its_end_is_refused_with_words() {
+        let (mut host, stream) = pair();
+        let (events, happened) = channel();
+        let reader = std::thread::spawn(move || read(&stream, 1, &events, PATIENCE));
+        host.write_all(b"{\"leave\": {}}").unwrap();
+        host.shutdown(Shutdown::Write).unwrap();
+        let mut said = String::new();
+        host.read_to_string(&mut said).unwrap();
+        reader.join().unwrap();
+        assert!(said.contains("refused") && said.contains("each ends with a line feed"), "{said}");
+        assert!(happened.try_recv().is_err(), "it may lack its end");
     }
 
     #[test]

@@ -18,12 +18,12 @@ use clap::Args;
 use hosts::Hosts;
 use inccl::Groups;
 pub use sessions::notice_the_dead;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 use store::Store;
 use switches::Orders;
@@ -33,6 +33,8 @@ use weir_mgmt::token::{Token, private_word};
 
 /// Time between two looks at what time has brought.
 const TICK: Duration = Duration::from_millis(250);
+/// Time for switches to say which jobs they have, at the start: what one has for any answer, and some.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
 
 /// `weir inc controller`
 #[derive(Debug, Args)]
@@ -90,6 +92,8 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
             spec.token_file.as_deref().map(private_word).transpose().map_err(Error::msg)?.map(Token::new);
         orders.insert(*node, Orders::start(*node, api, token, events.clone())?);
     }
+    // Numbers of jobs that switches have are not given again: they are asked before the first host may come.
+    let mut early = first_look(&happened, orders.keys().copied().collect());
     let mut hosts = Hosts::listen(args.listen, events)?;
     say!("controller {}: {} switches with engines", hosts.address(), orders.len());
     if let Some(groups) = &groups {
@@ -97,7 +101,8 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     }
     let mut looked = Instant::now();
     while !asked.load(Ordering::Relaxed) {
-        let mut actions = match happened.recv_timeout(TICK) {
+        let next = early.pop_front().map_or_else(|| happened.recv_timeout(TICK), Ok);
+        let mut actions = match next {
             Ok(event) => {
                 if let Event::Closed(connection) = event {
                     hosts.forget(connection);
@@ -129,6 +134,25 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Good)
+}
+
+/// What switches say first, before all else that has happened meanwhile. Who does not answer in time is not waited for.
+fn first_look(happened: &Receiver<Event>, mut silent: BTreeSet<usize>) -> VecDeque<Event> {
+    let (mut looks, mut others) = (VecDeque::new(), VecDeque::new());
+    let deadline = Instant::now() + FIRST_LOOK;
+    while !silent.is_empty()
+        && let Ok(event) = happened.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        match event {
+            Event::Jobs(switch, _) => {
+                silent.remove(&switch);
+                looks.push_back(event);
+            }
+            _ => others.push_back(event),
+        }
+    }
+    looks.append(&mut others);
+    looks
 }
 
 fn order(orders: &BTreeMap<usize, Orders>, switch: usize, give: impl FnOnce(&Orders)) {

@@ -11,6 +11,9 @@ use weir_mgmt::admin::inc::PATH as JOBS;
 use weir_mgmt::client::{self, Place};
 use weir_mgmt::token::Token;
 
+/// Ranks of all jobs, with their queue pairs.
+const RANKS: &str = "/v1/inc/ranks";
+
 /// Time between two looks at the jobs of a switch.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a switch may be silent.
@@ -109,11 +112,15 @@ fn why(row: &Value) -> Option<String> {
 }
 
 fn jobs(api: &Place) -> Result<Vec<JobState>> {
+    let document: Value = client::read(&ask(api, "GET", RANKS, "")?)?;
+    let ranks = document["inc_ranks"].as_array().context("the answer has no ranks")?;
     let state = |row: &Value| {
         let id =
             row["job"].as_u64().and_then(|id| u32::try_from(id).ok()).context("a job without a number")?;
         let failed = (row["state"] == "failed").then(|| why(row).unwrap_or_else(|| "failed".to_owned()));
-        Ok(JobState { id, failed })
+        let its = ranks.iter().filter(|rank| rank["job"] == id);
+        let qpns = its.filter_map(|rank| rank["qpn"].as_u64()?.try_into().ok()).collect();
+        Ok(JobState { id, failed, qpns })
     };
     rows(api)?.iter().map(state).collect()
 }

@@ -295,7 +295,9 @@ impl<D: Io> EngineEnd<D> {
     fn waits_for_an_end(&self, refusal: &Refusal) -> bool {
         let ends = |id: u32| self.ending.iter().any(|(ending, _)| *ending == id);
         match refusal {
-            Refusal::Exists(id) | Refusal::QpnTaken(_, _, id) => ends(*id),
+            Refusal::Exists(id) | Refusal::QpnTaken(_, _, id) | Refusal::EndTaken { other: id, .. } => {
+                ends(*id)
+            }
             Refusal::Jobs(..) | Refusal::Memory { .. } => !self.ending.is_empty(),
             _ => false,
         }

@@ -327,9 +327,17 @@ fn bad_jobs_are_refused_and_disturb_nobody() {
     let rig = need!(Rig::new(&floating(), [None; 2]));
     assert_eq!(rig.add(&job()).code(), Some(0));
     type Change = fn(&mut Value);
-    let changes: [(Change, &str); 12] = [
+    let changes: [(Change, &str); 14] = [
         (|_| (), "job 7 exists already"),
         (|job| job["id"] = json!(8), "queue pair 256 of the engine is one of job"),
+        (
+            |job| {
+                job["id"] = json!(8);
+                (0..2).for_each(|at| job["children"][at]["qpn"] = json!(QPN + 8 + at as u32));
+            },
+            "peer 0 has queue pair 17 of 10.0.0.0, which is connected to the engine by job 7",
+        ),
+        (|job| job["children"][1]["send_psn"] = json!("5"), "children[1].send_psn: invalid type: string"),
         (|job| job["port"] = json!("p0"), "port `p0` is not an engine; there are inc0"),
         (|job| job["window"] = json!(1024), "a job may take 1048576"),
         (|job| job["window"] = json!(33), "window is 33; it is a power of two"),
@@ -355,6 +363,7 @@ fn bad_jobs_are_refused_and_disturb_nobody() {
             let first = QPN + 2 * n as u32;
             (job["id"], job["window"], job["results"]) = (json!(n), json!(256), json!(256));
             (job["children"][0]["qpn"], job["children"][1]["qpn"]) = (json!(first), json!(first + 1));
+            (0..2).for_each(|at| job["children"][at]["dest_qpn"] = json!(first));
             let path = rig.folder.path().join(format!("{n}.json"));
             std::fs::write(&path, job.to_string()).expect("room on disk");
             ["--job".to_owned(), path.to_str().unwrap().to_owned()]

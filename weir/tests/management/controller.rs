@@ -91,6 +91,13 @@ fn answer(mut stream: &TcpStream, state: &Mutex<State>) {
                 |id: &u64| json!({ "port": "inc0", "job": id, "state": now, "reason": reason, "rank": rank });
             ("200 OK", json!({ "inc": state.jobs.keys().map(row).collect::<Vec<_>>() }))
         }
+        ("GET", "/v1/inc/ranks") => {
+            let ranks = state.jobs.iter().flat_map(|(id, job)| {
+                let children = job["children"].as_array().into_iter().flatten();
+                children.map(move |child| json!({ "port": "inc0", "job": id, "qpn": child["qpn"] }))
+            });
+            ("200 OK", json!({ "inc_ranks": ranks.collect::<Vec<_>>() }))
+        }
         ("POST", "/v1/inc/jobs") => match state.refuses {
             Some(why) => ("409 Conflict", json!({ "detail": why })),
             None => {
@@ -189,7 +196,7 @@ impl Host {
         let mut new = Self::connect(address);
         new.say(&json!({ "join": {
             "token": "s3cret", "job": job, "hosts": hosts, "index": index, "ip": format!("10.0.0.{host}"),
-            "mac": format!("02:00:00:00:00:0{host}"), "qpn": 17,
+            "mac": format!("02:00:00:00:00:0{host}"), "qpn": 17 + job.len(),
             "operation": { "kind": "all_reduce", "operator": "sum", "type": "f32" }, "mtu": 1024, "window": 64,
         } }));
         new

@@ -124,7 +124,11 @@ fn running() -> (Desk, Vec<Seat>) {
 }
 
 fn shown(desk: &mut Desk, switch: usize, states: &[(u32, Option<&str>)], now: u64) -> Vec<Action> {
-    let state = |(id, failed): &(u32, Option<&str>)| JobState { id: *id, failed: failed.map(str::to_owned) };
+    let state = |(id, failed): &(u32, Option<&str>)| JobState {
+        id: *id,
+        failed: failed.map(str::to_owned),
+        qpns: Vec::new(),
+    };
     desk.handle(Event::Jobs(switch, Ok(states.iter().map(state).collect())), now)
 }
 
@@ -234,13 +238,15 @@ fn engines_are_as_patient_as_the_most_patient_host() {
 fn a_job_that_no_engine_can_take_is_refused_to_all() {
     let mut desk = desk();
     let operation: crate::spec::Operation =
-        serde_json::from_str(r#"{"kind": "broadcast", "root": 9}"#).unwrap();
+        serde_json::from_str(r#"{"kind": "broadcast", "root": 1}"#).unwrap();
+    let host = |index| Join { operation, mirror: true, ..join(index, index) };
     for index in 0..3 {
-        assert!(say(&mut desk, u64::from(index), Join { operation, ..join(index, index) }).is_empty());
+        assert!(say(&mut desk, u64::from(index), host(index)).is_empty());
     }
-    let said = say(&mut desk, 3, Join { operation, ..join(3, 3) });
+    let said = say(&mut desk, 3, host(3));
     assert_eq!(told(&said).len(), 4);
-    assert!(matches!(told(&said)[0].1, Answer::Refused { why } if why.contains("root")), "{said:?}");
+    let why = "which AllReduce alone has for each";
+    assert!(matches!(told(&said)[0].1, Answer::Refused { why: told } if told.contains(why)), "{said:?}");
     // What one of them shows by itself is said at once.
     for (wrong, why) in
         [(Join { window: 5, ..join(0, 0) }, "window is 5"), (Join { mtu: 1500, ..join(0, 0) }, "1500")]
@@ -280,7 +286,8 @@ fn a_job_that_no_engine_can_take_is_refused_to_all() {
 fn jobs_of_a_dead_switch_fail_and_others_go_on() {
     let (mut desk, _) = running();
     // Another job, on leaf 0 alone.
-    let alone = |host: u16| Join { job: "small".into(), hosts: 2, ..join(host, host) };
+    let alone =
+        |host: u16| Join { job: "small".into(), hosts: 2, qpn: 99 + u32::from(host), ..join(host, host) };
     say(&mut desk, 20, alone(0));
     assert_eq!(posts(&say(&mut desk, 21, alone(1))).len(), 1);
     desk.handle(Event::Posted(LEAF0, 2, Ok(())), 2);
@@ -406,6 +413,8 @@ fn a_topology_that_cannot_be_is_refused() {
         refused("b = \"spine\"", "b = \"x\""),
         TopologyError::NoSwitch("link leaf0 - x".into(), "x".into())
     );
+    let itself = refused("b = \"spine\"", "b = \"leaf0\"");
+    assert_eq!(itself, TopologyError::Itself("leaf0".into()));
     assert_eq!(refused("api = \"127.0.0.1:3\"", ""), TopologyError::NoApi("spine".into()));
     assert!(refused("02:00:00:00:01:02", "02").to_string().starts_with("`spine`: "));
     // Addresses of engines are nobody else's either.
@@ -479,16 +488,44 @@ fn hosts_and_their_engines_are_told_of_the_same_memory() {
 }
 
 #[test]
-fn memory_that_cannot_be_is_refused_to_all() {
+fn what_one_host_says_wrong_is_refused_to_it_before_others_have_come() {
     let mut desk = desk();
     let short = Range { addr: 0x5000, rkey: 7, bytes: 1000 };
+    let said = say(&mut desk, 10, Join { results_to: Some(short), ..join(0, 0) });
+    assert!(refusal(&said).contains("memory for results that is shorter than a packet"), "{said:?}");
+    let operation = serde_json::json!({ "kind": "broadcast", "root": 4 });
+    let operation = serde_json::from_value(operation).unwrap();
+    let said = say(&mut desk, 10, Join { operation, ..join(0, 0) });
+    assert!(refusal(&said).contains("the root of the operation is no rank; there are 4"), "{said:?}");
+    assert!(say(&mut desk, 10, join(0, 0)).is_empty());
+}
+
+#[test]
+fn a_queue_pair_of_a_host_has_one_job() {
+    let (mut desk, _) = running();
+    let again = |host, index, qpn| Join { job: "other".into(), hosts: 2, qpn, ..join(host, index) };
+    let said = say(&mut desk, 20, again(0, 0, 17));
+    assert!(refusal(&said).contains("queue pair 17 of 10.0.0.0 is one of job `train`"), "{said:?}");
+    say(&mut desk, 20, again(0, 0, 117));
+    assert_eq!(posts(&say(&mut desk, 21, again(1, 1, 17))).len(), 1, "another host's");
+}
+
+#[test]
+fn what_switches_have_is_not_given_again() {
+    let mut desk = desk();
     let alone = |host, index| Join { hosts: 2, ..join(host, index) };
-    say(&mut desk, 10, Join { results_to: Some(short), ..alone(0, 0) });
-    let said = say(&mut desk, 11, alone(1, 1));
-    let refused = said.iter().filter(
-        |a| matches!(a, Action::Say(_, Answer::Refused { why }) if why.contains("shorter than a packet")),
-    );
-    assert_eq!(refused.count(), 2, "{said:?}");
+    let first = desk.map.engines[&LEAF0][0].end.first_qpn;
+    let others = JobState { id: 1, failed: None, qpns: vec![first, first + 1] };
+    desk.handle(Event::Jobs(LEAF0, Ok(vec![others])), 0);
+    desk.handle(Event::Jobs(LEAF1, Ok(vec![JobState { id: 2, failed: None, qpns: vec![] }])), 0);
+    say(&mut desk, 10, alone(0, 0));
+    let begun = say(&mut desk, 11, alone(1, 1));
+    let [(LEAF0, spec)] = posts(&begun)[..] else { panic!("{begun:?}") };
+    let qpns: Vec<u32> = spec.children.iter().map(|child| child.peer.qpn).collect();
+    assert_eq!((spec.id, qpns), (3, vec![first + 2, first + 3]));
+    // Once those have gone their numbers are free.
+    shown(&mut desk, LEAF0, &[], 0);
+    assert_eq!(desk.map.engines[&LEAF0][0].end.used.len(), 2);
 }
 
 #[test]
@@ -501,7 +538,8 @@ fn jobs_take_the_engines_of_a_switch_in_turn() {
     let map = toml::from_str::<Topology>(&text).unwrap().map().unwrap();
     let mut desk = Desk::new(map, "s3cret".into(), Saved::default(), 1, 0);
     let begin = |desk: &mut Desk, name: &str, first: Connection| {
-        let host = |host, index| Join { hosts: 2, job: name.into(), ..join(host, index) };
+        let qpn = first as u32 + 100;
+        let host = |host, index| Join { hosts: 2, job: name.into(), qpn, ..join(host, index) };
         say(desk, first, host(2, 0));
         let begun = say(desk, first + 1, host(3, 1));
         let (switch, spec) = posts(&begun)[0];
