@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use weir_dataplane::turn::Platform;
 
 /// One in so many is looked at where there are many.
-const SAMPLE: u64 = 256;
+const SAMPLE: u64 = 512;
 
 const SECOND: u64 = 1_000_000_000;
 /// Between two exports, ns.

@@ -345,7 +345,7 @@ tables! {
     ]);
     FLOWS = table("[flows]", "Which flows are behind marks, losses, pauses and the depth of queues: `weir show flows`, events, the page.", &[
         key("enable", "boolean, default true, false in `weir sim`", "record them; a frame to which none of this happens costs a thousandth more (docs/performance.md)"),
-        key("sample", "1 to 65536, default 256, 1 in `weir sim`", "of each port the first 128 in 10 ms are looked at one by one, of each cause beyond that ever fewer, at random, down to one in so many. Totals are exact in any case"),
+        key("sample", "1 to 65536, default 512, 1 in `weir sim`", "of each port the first 128 in 10 ms are looked at one by one, of each cause beyond that ever fewer, at random, down to one in so many. Totals are exact in any case"),
         key("export", "address and port, default none", "collector that is told of them by IPFIX over UDP ([management.md](management.md#flows-to-a-collector))"),
         key("export_interval", "time 1s to 3600s, default 10s", "between two exports"),
         key("export_domain", "1 to 4294967295, default 1", "observation domain: tells apart switches that a collector hears from one address"),
