@@ -17,6 +17,7 @@ use crate::run::devices::{self, OpenPort};
 use crate::run::io::DpdkWire;
 use crate::run::memory::PoolSize;
 use crate::run::mtu::{Carries, MtuChange, MtuWatch};
+use crate::run::privileges::give_up_rest;
 use crate::run::sockets::MemifSockets;
 use crate::run::{Stop, af_packet};
 use anyhow::{Result, anyhow, bail};
@@ -124,6 +125,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
         let polling = interrupts.as_ref().map(Interrupts::polling);
         eal.launch(core, move || work(seats, &pool, &clock, rest, &shared, polling.as_ref()))?
     };
+    give_up_rest(&ports, args.summary.iter().chain(&args.trace).map(PathBuf::as_path));
     let start = Instant::now();
     let counted = config.counts();
     let mut links: Vec<LinkWatch> = handles.iter().map(|_| LinkWatch::default()).collect();

@@ -12,6 +12,7 @@ use crate::file::{can_write, write_file};
 use crate::log;
 use crate::output::{self, say};
 use crate::quantity::time;
+use crate::run::privileges::give_up_rest;
 use crate::run::{Origin, Running, Stop, hangup};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -117,6 +118,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     log::start(args.log.as_deref());
     let extra = HELD_PER_HOST * config.ports.len() as u64;
     let mut running = Running::start(&config, eal, extra, &origin, hangup)?;
+    give_up_rest(&config.ports, args.config.iter().chain(&args.summary).chain(&args.trace).map(PathBuf::as_path));
     running.describe(&config);
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
     let clock = Clock::new(&running.eal);

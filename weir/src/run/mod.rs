@@ -22,7 +22,7 @@ pub mod mtu;
 mod notify;
 pub mod off_core;
 mod office;
-mod privileges;
+pub mod privileges;
 pub mod sockets;
 mod stages;
 pub mod summary;
@@ -32,7 +32,6 @@ use crate::Outcome;
 use crate::check;
 use crate::file::can_write;
 use crate::log;
-use crate::machine::Machine;
 use crate::output::{self, OUT, say, say_err};
 use anyhow::{Context, Result, bail};
 use attached::Devices;
@@ -188,10 +187,9 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let config = check::load(&args.config)?.config;
     log::start(args.log.as_deref());
     let mut running = Running::start(&config, eal, 0, &Origin::File(args.config.clone()), hangup)?;
-    let files: Vec<&Path> = [args.config.as_path()].into_iter().chain(args.summary.as_deref()).collect();
-    if let Err(error) = privileges::give_up_rest(&config, &files, &Machine::here()) {
-        say_err!("weir: {error}");
-    }
+    let mirrors = config.mirrors.iter().filter_map(|mirror| Some(Path::new(&mirror.file()?.path)));
+    let files = [args.config.as_path()].into_iter().chain(args.summary.as_deref()).chain(mirrors);
+    privileges::give_up_rest(&config.ports, files);
     running.describe(&config);
     let mut notifier = Notifier::ready(&config.name, running.loops.clone());
     let deadline = args.duration.map(|time| Instant::now() + time);

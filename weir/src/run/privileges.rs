@@ -1,11 +1,12 @@
-//! What a switch that runs may do no longer: its devices and files are open, and what is done later takes few rights.
+//! What a switch or host that runs may do no longer: its devices and files are open, and what is done later takes few rights.
 
 use super::devargs::address;
 use crate::machine::Machine;
+use crate::output::say_err;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use weir_config::{Config, DeviceKind, PortConfig};
-use weir_dpdk::privileges::{DAC_OVERRIDE, IPC_LOCK, NET_ADMIN, NET_RAW, PrivilegeError, SYS_NICE, give_up};
+use std::path::Path;
+use weir_config::{DeviceKind, PortConfig};
+use weir_dpdk::privileges::{DAC_OVERRIDE, IPC_LOCK, NET_ADMIN, NET_RAW, SYS_NICE, give_up};
 
 /// What devices are opened again with and interfaces changed: those of the unit (`contrib/systemd/weir@.service`).
 const LATER: u64 = NET_ADMIN | NET_RAW | IPC_LOCK | SYS_NICE;
@@ -25,27 +26,24 @@ const KNOWN: [&str; 11] = [
     "eth_vhost",
 ];
 
-/// Gives up what a switch of this configuration does not need once it runs. `files`: those that are read or written later,
-/// beside those of the configuration.
-///
-/// # Errors
-/// Some thread has its rights still.
-pub fn give_up_rest(config: &Config, files: &[&Path], machine: &Machine) -> Result<(), PrivilegeError> {
-    give_up(kept(config, files, machine))
+/// Gives up, in all threads, what nobody needs once these ports are open, and says where some thread has its rights still. `files`:
+/// those that are read or written later.
+pub fn give_up_rest<'a>(ports: &'a [PortConfig], files: impl IntoIterator<Item = &'a Path>) {
+    if let Err(error) = give_up(kept(ports, files, &Machine::here())) {
+        say_err!("weir: {error}");
+    }
 }
 
 /// Capabilities that are kept, a bit each: all, where it is not known what a driver wants later.
-fn kept(config: &Config, files: &[&Path], machine: &Machine) -> u64 {
-    if !config.ports.iter().all(|port| is_known(port, machine)) {
+fn kept<'a>(ports: &'a [PortConfig], files: impl IntoIterator<Item = &'a Path>, machine: &Machine) -> u64 {
+    if !ports.iter().all(|port| is_known(port, machine)) {
         return u64::MAX;
     }
-    let written = config.mirrors.iter().filter_map(|mirror| Some(PathBuf::from(&mirror.file()?.path)));
-    let sockets = config.ports.iter().flat_map(|port| port.device.split(',')).filter_map(|argument| {
+    let sockets = ports.iter().flat_map(|port| port.device.split(',')).filter_map(|argument| {
         let path = Path::new(argument.split_once('=')?.1);
-        path.is_absolute().then(|| path.to_owned())
+        path.is_absolute().then_some(path)
     });
-    let others = files.iter().map(|path| (*path).to_owned()).chain(written).chain(sockets);
-    match others.into_iter().any(|path| is_of_others(&path)) {
+    match files.into_iter().chain(sockets).any(is_of_others) {
         true => LATER | DAC_OVERRIDE,
         false => LATER,
     }
@@ -72,12 +70,12 @@ fn is_of_others(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn config(devices: &[&str]) -> Config {
+    fn ports(devices: &[&str]) -> Vec<PortConfig> {
         let port = |(i, device): (usize, &&str)| {
             format!("[[port]]\nname = \"p{i}\"\ndevice = {device:?}\nrate = \"1G\"\n")
         };
         let text: String = devices.iter().enumerate().map(port).collect();
-        weir_config::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config
+        weir_config::load("t", &text).unwrap_or_else(|e| panic!("{e:?}")).config.ports
     }
 
     #[test]
@@ -91,7 +89,7 @@ mod tests {
         device("0000:3b:00.0", "vfio-pci");
         device("0000:3c:00.0", "mlx5_core");
         let machine = Machine::new(root.path());
-        let kept = |devices: &[&str], files: &[&Path]| super::kept(&config(devices), files, &machine);
+        let kept = |devices: &[&str], files: &[&Path]| super::kept(&ports(devices), files.iter().copied(), &machine);
         let ours = [Path::new("/proc/self/status"), Path::new("/etc/passwd"), Path::new("/nowhere/s.json")];
         for devices in [
             &["ring", "net_null0"][..],
