@@ -15,6 +15,9 @@ use weir_endpoint::station::Station;
 /// How often the loop tells how far it is, ns.
 const LOOK: u64 = 10_000_000;
 
+/// So long a loop that is to end goes on taking what arrives, ns.
+const LINGER: u64 = 300_000_000;
+
 /// One host and its link.
 #[derive(Debug)]
 pub struct Seat {
@@ -176,7 +179,7 @@ pub fn work(
     shared: &Arc<Shared>,
     polling: Option<&Polling>,
 ) -> Vec<Seat> {
-    let (mut sending, mut frozen, mut look_at) = (true, false, 0);
+    let (mut sending, mut frozen, mut look_at, mut ends_at) = (true, false, 0, None);
     loop {
         let mut busy = false;
         for seat in &mut seats {
@@ -208,7 +211,8 @@ pub fn work(
                 *look = sum(&seats, now);
             }
         }
-        if phase == Phase::End as u8 && !busy {
+        // What has arrived is taken, unless more comes without end.
+        if phase == Phase::End as u8 && (!busy || now >= *ends_at.get_or_insert(now.saturating_add(LINGER))) {
             return seats;
         }
         if !busy && !rest.is_zero() {
