@@ -153,7 +153,7 @@ impl Profile {
             return Some(FlowKey([word(head, 0)?, word(head, 8)?, u64::from(behind) | cnp?]));
         }
         if start & IPV6_MASK == self.plain_ipv6 && !odd {
-            let ([second, _], cnp) = (KEEP[COUNTS + 16 - LEAST], self.ipv6(14, head, bytes, len));
+            let ([second, _], cnp) = (KEEP[COUNTS + 16 - LEAST], self.ipv6(14, false, head, bytes, len));
             return Some(FlowKey([word(head, 0)?, word(head, 8)? & second, cnp?]));
         }
         if start & 0xffff == self.plain_type1 && !odd {
@@ -192,6 +192,8 @@ impl Profile {
         if self.ethertype.is_none() {
             return Kept::of(header, false, 0);
         }
+        // Members of groups are told of to groups alone. Formats with other headers have their group bits elsewhere.
+        let to_group = header != 14 || head[0] & 1 != 0;
         // The last two bytes of the header.
         let (mut ethertype, mut at) = (((second >> (8 * (header - 10))) as u16).swap_bytes(), header);
         let mut two_tags = 0;
@@ -207,8 +209,8 @@ impl Profile {
         }
         let (count, label, cnp) = match ethertype {
             MAC_CONTROL => return None,
-            IPV4 if self.ip => (at + 2, false, self.ipv4(at, head, bytes, len)?),
-            IPV6 if self.ip => (at + 2, true, self.ipv6(at, head, bytes, len)?),
+            IPV4 if self.ip => (at + 2, false, self.ipv4(at, to_group, head, bytes, len)?),
+            IPV6 if self.ip => (at + 2, true, self.ipv6(at, to_group, head, bytes, len)?),
             _ if self.ip || ethertype != self.type1_ethertype => (at, false, 0),
             _ => (at, false, self.transport(len.checked_sub(at)?, bytes.get(at))?),
         };
@@ -216,9 +218,13 @@ impl Profile {
         Some(if two_tags == 0 { kept } else { Kept(kept.0 | Kept::TWO_TAGS) })
     }
 
-    /// Checks an IPv4 datagram. [`CNP`] if it is one, else 0; `None` if it is malformed.
+    /// Checks an IPv4 datagram. [`CNP`] if it is one, else 0; `None` if it is malformed, or to a group and perhaps a
+    /// [`super::MembershipFrame`].
     #[inline(always)]
-    fn ipv4(&self, at: usize, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
+    fn ipv4(&self, at: usize, to_group: bool, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
+        if to_group && is_of_ipv4(*head.get(at + 9)?) {
+            return None;
+        }
         match *head.get(at)? {
             0x45 => self.plain_ipv4(at, head, len),
             _ => self.with_options(at, bytes, len),
@@ -235,21 +241,21 @@ impl Profile {
             return None;
         }
         if !udp {
-            return (total >= 20 && !is_of_ipv4(fields as u8)).then_some(0);
+            return (total >= 20).then_some(0);
         }
         self.udp(be16(head, at + 22)?, 20, total, head.get(at + 28))
     }
 
     /// The same of an IPv6 datagram.
     #[inline(always)]
-    fn ipv6(&self, at: usize, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
+    fn ipv6(&self, at: usize, to_group: bool, head: &Head, bytes: &[u8], len: usize) -> Option<u64> {
         let payload = usize::from(be16(head, at + 4)?);
         if head.get(at)? >> 4 != 6 || bytes.len() < at + 40 || payload + 40 + at > len {
             return None;
         }
         let next_header = *head.get(at + 6)?;
         if next_header != UDP {
-            return (!is_of_ipv6(next_header)).then_some(0);
+            return (!to_group || !is_of_ipv6(next_header)).then_some(0);
         }
         // The shortest frame on the wire may end before that.
         self.udp(be16(bytes, at + 42).filter(|_| payload >= 8)?, 0, payload, bytes.get(at + 48))
@@ -277,7 +283,6 @@ impl Profile {
     #[inline(never)]
     fn with_options(&self, at: usize, bytes: &[u8], len: usize) -> Option<u64> {
         let upper = self.upper_layers(bytes, len, &Tags { pcp: None, vid: 0, ethertype: IPV4, payload: at });
-        let keyed = !upper.malformed && !is_of_ipv4(*bytes.get(at + 9)?);
-        keyed.then_some(if upper.kind == Kind::Cnp { CNP } else { 0 })
+        (!upper.malformed).then_some(if upper.kind == Kind::Cnp { CNP } else { 0 })
     }
 }

@@ -18,7 +18,7 @@ pub enum MembershipFrame {
     OfRouter,
 }
 
-/// IPv4 packets of this protocol may be [`MembershipFrame`]s: no decision is kept about them.
+/// IPv4 packets of this protocol to a group may be [`MembershipFrame`]s: no decision is kept about them.
 #[inline(always)]
 pub(super) fn is_of_ipv4(protocol: u8) -> bool {
     matches!(protocol, IGMP | PIM)

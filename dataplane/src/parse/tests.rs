@@ -219,6 +219,27 @@ fn frames_that_are_not_padded_have_the_key_of_those_that_are() {
     assert!(short > 0);
 }
 
+/// What tells of members of groups is sent to groups: with a destination of its own such a packet is like any other.
+#[test]
+fn packets_of_protocols_that_tell_of_members_have_a_key_unless_they_are_for_a_group() {
+    let profile = Profile::standard();
+    let packets = [
+        (0x0800, ipv4(0, 0, 2, &[0x11; 40])),
+        (0x0800, ipv4(0, 4, 103, &[0; 40])),
+        (0x86dd, ipv6(0, 0, &[0; 40])),
+        (0x86dd, ipv6(0, 103, &[0; 40])),
+    ];
+    for (ethertype, packet) in packets {
+        for tags in [&[][..], &[(0x8100, 7)]] {
+            let key = |dst| {
+                let frame = padded(ethernet(dst, STATION_A, tags, ethertype, &packet));
+                profile.flow_key(&frame, frame.len())
+            };
+            assert!(key(STATION_B).is_some() && key([1, 0, 0x5e, 0, 0, 1]).is_none(), "{tags:?} {packet:x?}");
+        }
+    }
+}
+
 #[test]
 fn dev01_gen1_traffic_class_is_not_part_of_the_station() {
     let profile = Profile::afh_gen1();

@@ -118,7 +118,10 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     log::start(args.log.as_deref());
     let extra = HELD_PER_HOST * config.ports.len() as u64;
     let mut running = Running::start(&config, eal, extra, &origin, hangup)?;
-    give_up_rest(&config.ports, args.config.iter().chain(&args.summary).chain(&args.trace).map(PathBuf::as_path));
+    give_up_rest(
+        &config.ports,
+        args.config.iter().chain(&args.summary).chain(&args.trace).map(PathBuf::as_path),
+    );
     running.describe(&config);
     let far = std::mem::take(&mut running.far).into_iter().flatten().collect();
     let clock = Clock::new(&running.eal);

@@ -89,7 +89,8 @@ mod tests {
         device("0000:3b:00.0", "vfio-pci");
         device("0000:3c:00.0", "mlx5_core");
         let machine = Machine::new(root.path());
-        let kept = |devices: &[&str], files: &[&Path]| super::kept(&ports(devices), files.iter().copied(), &machine);
+        let kept =
+            |devices: &[&str], files: &[&Path]| super::kept(&ports(devices), files.iter().copied(), &machine);
         let ours = [Path::new("/proc/self/status"), Path::new("/etc/passwd"), Path::new("/nowhere/s.json")];
         for devices in [
             &["ring", "net_null0"][..],
