@@ -6,12 +6,12 @@ pub use crossbeam_utils::Backoff;
 #[cfg(weir_loom)]
 pub use loom::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(weir_loom))]
 pub use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering, fence},
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
 
 /// The model checker must know that a thread waits for others.

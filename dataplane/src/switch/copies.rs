@@ -6,10 +6,9 @@
 //! their counts come back in turns, too, and the next ones have numbers that follow each other all the same. Such frames
 //! share batches.
 
+use crate::sync::{Arc, AtomicU32, Ordering::*};
 use crate::types::MAX_PORTS;
 use arrayvec::ArrayVec;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::*};
 
 /// Bits of the number of copies that wait; the number there were is above them.
 const BITS: u32 = 16;
@@ -171,7 +170,7 @@ impl Copies {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(weir_loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -269,5 +268,58 @@ mod tests {
             drop(give);
         });
         assert!(taker.are_free());
+    }
+}
+
+#[cfg(all(test, weir_loom))]
+mod model {
+    use super::*;
+    use loom::thread;
+
+    /// Two lcores send a copy each of a frame while a third one takes counts: one of them says that it was the last, and the
+    /// count is found again, once.
+    #[test]
+    fn model_the_last_copy_gives_the_count_back_once() {
+        loom::model(|| {
+            let mut shards = Copies::sharded(2, 3);
+            let enders = shards.split_off(1);
+            let taker = &mut shards[0];
+            let slot = taker.next_free().unwrap();
+            taker.begin(slot, 2);
+            let threads: Vec<_> =
+                enders.into_iter().map(|ender| thread::spawn(move || ender.end_one(slot))).collect();
+            // It may be back by now, or not.
+            let other = taker.next_free().unwrap();
+            taker.begin(other, 1);
+            let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert!(matches!(ended[..], [None, Some(2)] | [Some(2), None]), "{ended:?}");
+            assert_eq!(taker.end_one(other), Some(1));
+            assert!(taker.are_free());
+        });
+    }
+
+    /// Two lcores give counts back at once: both are found.
+    #[test]
+    fn model_counts_given_back_at_once_are_both_found() {
+        loom::model(|| {
+            let mut shards = Copies::sharded(2, 3);
+            let enders = shards.split_off(1);
+            let taker = &mut shards[0];
+            let slots = [(); 2].map(|()| {
+                let slot = taker.next_free().unwrap();
+                taker.begin(slot, 1);
+                slot
+            });
+            assert_eq!(taker.next_free(), None);
+            let threads: Vec<_> = enders
+                .into_iter()
+                .zip(slots)
+                .map(|(ender, slot)| thread::spawn(move || ender.end_one(slot)))
+                .collect();
+            // What is found meanwhile is in use no longer.
+            assert!(taker.next_free().is_none_or(|slot| taker.is_free(slot)));
+            threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), Some(1)));
+            assert!(taker.are_free());
+        });
     }
 }
