@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_filled_in_counts_when_the_pack_is_sealed() {
+    fn what_was_filled_in_counts_when_the_batch_is_sealed() {
         let cells = |len: u32| len.div_ceil(100) * 100;
         for lens in [[60, 60, 60, 60], [42, 42, 42, 42], [60, 60, 1500, 42]] {
             let (mut filled, mut added) = (FrameBatch::new(&header(), 2), FrameBatch::new(&header(), 2));
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pack_gives_the_frame_back() {
+    fn a_full_batch_gives_the_frame_back() {
         let mut batch = FrameBatch::new(&header(), 2);
         let frame = |n| Numbered::new(n, 64);
         for n in 0..BATCH_MAX {

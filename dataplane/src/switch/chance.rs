@@ -36,6 +36,8 @@ enum Fate {
 #[derive(Clone, Copy, Default)]
 struct Chosen([u64; BURST / 64]);
 
+const _: () = assert!(BURST.is_multiple_of(64), "each frame of a burst has a bit");
+
 impl Chosen {
     fn insert(&mut self, at: usize) {
         self.0[at / 64 % (BURST / 64)] |= 1 << (at % 64);

@@ -13,10 +13,10 @@ use super::lost::count_lost;
 use super::mirror_reader::MirrorHead;
 use super::tap::Filter;
 use crate::drops::DropReason;
-use crate::egress::{BatchHeader, Meta};
+use crate::egress::BatchHeader;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
-use crate::parse::{EcnCode, Kind};
+use crate::parse::Kind;
 use crate::portset::PortSet;
 use crate::types::{BURST, Burst, Nanos, PortId};
 use arrayvec::ArrayVec;
@@ -55,6 +55,12 @@ pub enum MirrorTo {
 
 /// A frame that is to be copied, and the port of this lcore that its copies count at.
 type Original<F> = (PortId, F);
+
+/// A copy of a frame of port `at`: of the group of copies for mirrors, whatever group the frame is of.
+fn header_of_copy(admission: &impl Admission, at: PortId, queue: u8, now: Nanos) -> BatchHeader {
+    let pg = admission.mirror_pg().map_or(0, |PgIx(pg)| pg as u16);
+    BatchHeader { rx_ns: now, pg, in_port: at.0, queue, ..BatchHeader::NONE }
+}
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Copies those frames of a burst that mirrors want.
@@ -155,15 +161,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let stats = &mut ports[at.index()].stats;
         stats.copies += 1;
         stats.mirrored += 1;
-        let header = BatchHeader {
-            rx_ns: now,
-            copies: Meta::SINGLE,
-            pg: 0,
-            in_port: at.0,
-            queue: 0,
-            ecn: EcnCode::NONE,
-            home: BatchHeader::HERE,
-        };
+        let header = header_of_copy(admission, at, 0, now);
         count_lost(ports, admission, at, reason, &header, 1);
     }
 
@@ -173,20 +171,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         frames: impl Iterator<Item = Original<Option<F>>>,
         now: Nanos,
     ) {
-        let Some(PgIx(pg)) = self.admission.mirror_pg().filter(|_| !self.draining) else { return };
+        if self.draining || self.admission.mirror_pg().is_none() {
+            return;
+        }
         for (at, copy) in frames {
             let stats = &mut self.ports[at.index()].stats;
             stats.copies += 1;
             stats.mirrored += 1;
-            let header = BatchHeader {
-                rx_ns: now,
-                copies: Meta::SINGLE,
-                pg: pg as u16,
-                in_port: at.0,
-                queue,
-                ecn: EcnCode::NONE,
-                home: BatchHeader::HERE,
-            };
+            let header = header_of_copy(&self.admission, at, queue, now);
             match copy {
                 None => {
                     let Self { ports, admission, .. } = self;

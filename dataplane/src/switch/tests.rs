@@ -1,5 +1,7 @@
 //! The verbs on a small switch, frame by frame.
 
+use super::mirror::{MirrorParams, MirrorTo};
+use super::tap::Filter;
 use super::*;
 use crate::classify::{Classifier, Maps, default_trust};
 use crate::drops::DropReason;
@@ -9,6 +11,7 @@ use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::parse::Profile;
 use crate::pfc::generate::{GenerateConfig, REFRESH};
 use crate::pfc::react::{ReactConfig, RxMode};
+use crate::portset::PortSet;
 use crate::stats::LoopStats;
 use crate::types::{BURST, Burst, Mac};
 use std::cell::Cell;
@@ -290,6 +293,31 @@ fn copies_that_find_no_memory_are_counted_and_the_others_leave_in_order() {
     let frames = (0..100).sum::<u64>();
     assert_eq!((asked.get(), sent + lost), (2 * frames, 3 * frames));
     assert!(lost > frames / 2 && s.copies.are_free());
+}
+
+/// What a reader of a mirror lacks is no loss of the class that the frame is of, whatever group 0 of port 0 is.
+#[test]
+fn a_copy_for_a_reader_that_finds_no_memory_is_no_lossless_loss() {
+    let mut p = params(2);
+    let limit = Limit::fixed(10_000);
+    let pg = PgParams { reserved: 0, limit, headroom: 2000, xon: 500, xon_offset: 0, lossless: true };
+    p.mmu.pgs.fill(pg);
+    let to = MirrorTo::Reader { number: 1, bytes: 64 };
+    let both = [0, 1].map(PortId).into_iter().collect();
+    p.mirrors = vec![MirrorParams { rx: PortSet::EMPTY, tx: both, to, filter: Filter::default() }];
+    let mut s = Switch::<Scarce>::new(p).unwrap();
+    let _reader = s.read_mirrors();
+    let asked = Rc::new(Cell::new(0));
+    let scarce = |source| Scarce(frame(source, 3 - source, 0, 100), Rc::clone(&asked));
+    s.receive(PortId(1), &mut [scarce(2)].into_iter().collect(), 0);
+    for now in 1..20 {
+        s.receive(PortId(0), &mut [scarce(1)].into_iter().collect(), now);
+        s.transmit(PortId(1), BURST, now, &mut Lengths(Vec::new()));
+    }
+    let stats = s.stats(PortId(1));
+    let reason = DropReason::IngressNoCopy as usize;
+    assert!(stats.drops.0[reason] > 0, "{stats:?}");
+    assert_eq!(stats.lossless.0[reason], 0);
 }
 
 #[test]
