@@ -66,6 +66,35 @@ struct Kind {
     kind: Spanned<String>,
 }
 
+/// Keys that had another name once, by their section.
+const RENAMED: [(Option<&str>, &str, &str); 3] = [
+    (None, "until", "stop_time"),
+    (Some("host"), "obey", "pfc_priorities"),
+    (Some("host"), "response", "pfc_response_delay"),
+];
+
+/// What is to be done to a document before it is read as a fabric.
+fn fabric(document: &mut DeTable<'_>) -> Result<(), Error> {
+    for (section, old, new) in RENAMED {
+        let path: Vec<String> = section.into_iter().map(str::to_owned).collect();
+        if let Some(table) = table_at(document, &path) {
+            call_by_new_name(table, old, new);
+        }
+    }
+    beneath_kind(document)
+}
+
+/// A key has its new name, unless that is there, too: then the old one is unknown.
+fn call_by_new_name(table: &mut DeTable<'_>, old: &str, new: &'static str) {
+    let is_new = table.iter().any(|(name, _)| name.get_ref() == new);
+    let key = table.iter().find(|(name, _)| !is_new && name.get_ref() == old).map(|(name, _)| name.clone());
+    if let Some(key) = key
+        && let Some(value) = table.remove(&key)
+    {
+        table.insert(Spanned::new(key.span(), Cow::Borrowed(new)), value);
+    }
+}
+
 /// Puts what `[topology]` says beneath its kind, as a variant of an enum is read. Read beside it the keys would lose their places.
 fn beneath_kind(document: &mut DeTable<'_>) -> Result<(), Error> {
     let topology = document.iter_mut().find(|(name, _)| name.get_ref() == TOPOLOGY);
@@ -113,32 +142,18 @@ pub(crate) fn read_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T
 /// # Errors
 /// All that it does not say as it should: [`FabricError::Syntax`], or several of them.
 pub(super) fn read(file: &str, text: &str) -> Result<FabricSpec, FabricError> {
-    parse(text, beneath_kind).map_err(|_| told::<FabricSpec>(file, text, beneath_kind))
+    parse(text, fabric).map_err(|_| told::<FabricSpec>(file, text, fabric))
 }
 
 /// Keys of the text of a fabric that the reader does not know, with their lines and what it says. Other faults are passed over.
 pub(in crate::fabric) fn unknown_keys(text: &str) -> Vec<(Option<usize>, String)> {
-    if parse::<FabricSpec>(text, beneath_kind).is_ok() {
+    if parse::<FabricSpec>(text, fabric).is_ok() {
         return Vec::new();
     }
-    let all = faults::<FabricSpec>(text, beneath_kind).into_iter();
+    let all = faults::<FabricSpec>(text, fabric).into_iter();
     let unknown = all.filter(|error| error.message().starts_with("unknown field"));
     let line = |error: &Error| error.span().map(|at| position(text, at.start).0);
-    let told = |error: &Error| format!("{}{}", error.message(), called_now(error.message()));
-    unknown.map(|error| (line(&error), told(&error))).collect()
-}
-
-/// Keys that have another name now.
-const RENAMED: [(&str, &str); 3] =
-    [("until", "stop_time"), ("obey", "pfc_priorities"), ("response", "pfc_response_delay")];
-
-/// What an unknown key is called now, if it had another name.
-fn called_now(message: &str) -> String {
-    let is_it = |(old, new): &&(&str, &str)| {
-        message.starts_with(&format!("unknown field `{old}`")) && message.contains(&format!("`{new}`"))
-    };
-    let found = RENAMED.iter().find(is_it);
-    found.map_or_else(String::new, |(old, new)| format!("; `{old}` is called `{new}`"))
+    unknown.map(|error| (line(&error), error.message().to_owned())).collect()
 }
 
 /// The table at the end of `path`.
@@ -189,7 +204,7 @@ fn told<T: DeserializeOwned>(file: &str, text: &str, prepare: Prepare) -> Fabric
         Err(FabricError::Syntax {
             file: file.into(),
             at: error.span().map(|span| position(text, span.start)),
-            message: format!("{}{}", error.to_string().trim_end(), called_now(error.message())),
+            message: error.to_string().trim_end().into(),
         })
     });
     told.collect::<Faults>().into_error()
@@ -292,23 +307,22 @@ mod tests {
         assert!(matches!(error, FabricError::Syntax { .. }) && error.faults().len() == 1, "{error}");
     }
 
-    /// Whoever has a file from before is told what its keys are called.
+    /// Files from before three keys had the names of the field are read as they were.
     #[test]
-    fn keys_that_were_renamed_are_told_by_their_names() {
-        let text = "name = \"x\"\nuntil = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\nobey = [3]\nresponse = 5\n";
-        let error = load("x.toml", text).unwrap_err().to_string();
-        for (old, new) in super::RENAMED {
-            assert!(error.contains(&format!("unknown field `{old}`")), "{error}");
-            assert!(error.contains(&format!("; `{old}` is called `{new}`")), "{error}");
-        }
-        assert_eq!(
-            super::unknown_keys(text).iter().filter(|(_, told)| told.contains("is called")).count(),
-            3
-        );
-        // Of a workload it is another key.
-        let of_topology = text.replace("hosts = 3", "hosts = 3\nresponse = 5");
-        let error = load("x.toml", &of_topology).unwrap_err().to_string();
-        assert_eq!(error.matches("is called `pfc_response_delay`").count(), 1, "{error}");
+    fn keys_that_were_renamed_are_still_read() {
+        let [old, new] = [["until", "obey", "response"], ["stop_time", "pfc_priorities", "pfc_response_delay"]].map(|keys| {
+            let [stop, priorities, delay] = keys;
+            let text = format!(
+                "name = \"x\"\n{stop} = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nrate = \"100G\"\n\
+                 [host]\n{priorities} = [3]\n{delay} = \"5us\"\n[[workload]]\nkind = \"permutation\"\nbytes = 1000\n"
+            );
+            load("x.toml", &text).unwrap()
+        });
+        assert_eq!(format!("{old:?}"), format!("{new:?}"));
+        assert_eq!((old.stop_time.0, old.host.pfc_response_delay.0), (1_000_000, 5_000));
+        assert_eq!(old.host.pfc_priorities.as_deref(), Some(&[3][..]));
+        let both = "name = \"x\"\nstop_time = \"1ms\"\nuntil = \"1ms\"\n";
+        assert!(load("x.toml", both).unwrap_err().to_string().contains("unknown field `until`"));
     }
 
     /// Of a topology each key, and what is within it, has its place; what is missing is told once, and the rest beside it.
