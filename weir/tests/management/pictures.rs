@@ -1,4 +1,4 @@
-//! Pictures of the page in headless Chromium beside pictures that somebody has looked at, both made small: what is compared is where
+//! Pictures of the page, and of the report of `weir sim`, in headless Chromium beside pictures that somebody has looked at, both made small: what is compared is where
 //! there is ink, of which colour, and not how a font was smoothed.
 //!
 //! `page/saved.json.gz` is what `weir report` saved of a lab. After a change that is meant to be seen, `WEIR_BLESS=1` writes the small
@@ -116,14 +116,36 @@ fn the_page_looks_as_it_was_looked_at() {
         flows: saved["flows"].take(),
         lldp: saved["lldp"].take(),
     };
+    // A telephone's is as long as it takes to see every panel.
+    let windows = [("wide", (1280, 900)), ("narrow", (500, 900)), ("phone", (390, 3300))];
+    looks_as_before(&chromium, &report(&page), "#matrix, #pfc", &windows);
+}
+
+/// Queues, pauses, rates and parts of latency, and collectives with their steps.
+#[test]
+fn the_report_of_a_simulation_looks_as_it_was_looked_at() {
+    let Some(chromium) = chromium() else { return };
+    let place = tempfile::tempdir().unwrap();
+    let fabric = "name = \"looks\"\nstop_time = \"2ms\"\nlatency = true\n[topology]\nkind = \"star\"\nhosts = 6\n[link]\nrate = \"40G\"\n\
+                  [switch.config.buffer]\nsize = \"1MiB\"\n[[workload]]\nkind = \"incast\"\nto = \"h5\"\nbytes = \"500KB\"\n\
+                  [[workload]]\nkind = \"all_reduce\"\nranks = 4\nbytes = \"200KB\"\ncc = \"dcqcn\"\n";
+    let file = place.path().join("looks.toml");
+    std::fs::write(&file, fabric).unwrap();
+    run(Command::new(env!("CARGO_BIN_EXE_weir")).arg("sim").arg(&file).arg("--out").arg(place.path()));
+    let html = std::fs::read_to_string(place.path().join("report.html")).unwrap();
+    let windows = [("sim-wide", (1280, 3000)), ("sim-phone", (390, 3850))];
+    looks_as_before(&chromium, &html, ".chart", &windows);
+}
+
+/// A page in windows of these names and sizes, each beside its picture. `part`: a selector of what would be missed.
+fn looks_as_before(chromium: &Path, html: &str, part: &str, windows: &[(&str, (u32, u32))]) {
     // The one font there is wherever Chromium is, of Debian.
     let style = "<style>* { font-family: \"DejaVu Sans\", sans-serif !important; }</style></head>";
-    let html = report(&page).replace("</head>", style);
+    let html = html.replace("</head>", style);
     let place = tempfile::tempdir().unwrap();
-    // That of a telephone is as long as it takes to see every panel.
-    for (name, size) in [("wide", (1280, 900)), ("narrow", (500, 900)), ("phone", (390, 3300))] {
+    for &(name, size) in windows {
         let blessed = folder().join(format!("{name}.png"));
-        let seen = Small::of(&picture(&chromium, &html, size, place.path()));
+        let seen = Small::of(&picture(chromium, &html, size, place.path()));
         if let Some(kept) = std::env::var_os("WEIR_PAGE") {
             std::fs::copy(place.path().join("page.png"), Path::new(&kept).join(format!("{name}.png")))
                 .unwrap();
@@ -133,8 +155,9 @@ fn the_page_looks_as_it_was_looked_at() {
         }
         assert_eq!(seen.differs(&decode(&blessed)), None, "{name}: WEIR_BLESS=1 if that is meant");
         // A panel less is seen.
-        let less = html.replace("</head>", "<style>#matrix, #pfc { visibility: hidden; }</style></head>");
-        let less = Small::of(&picture(&chromium, &less, size, place.path()));
+        let hide = format!("<style>{part} {{ visibility: hidden; }}</style></head>");
+        let less = html.replace("</head>", &hide);
+        let less = Small::of(&picture(chromium, &less, size, place.path()));
         assert!(less.differs(&seen).is_some(), "{name}: nobody would see that panels are missing");
     }
 }
