@@ -16,7 +16,7 @@ use weir_endpoint::roce::wire::Bth;
 /// the marks end, it rises again.
 #[test]
 fn cnps_reach_the_rate_control_and_its_rate_reaches_the_wire() {
-    use weir_endpoint::dcqcn::standard::{Params, RateControl};
+    use weir_endpoint::dcqcn::reaction_point::{Params, RateControl};
     const LINE: u64 = 10_000_000_000;
     let [mut a, mut b] = pair(|c| {
         c.rate = LINE;

@@ -109,7 +109,7 @@ fn datagrams_that_do_not_fit_are_dropped_without_a_word() {
     // A wrong key; one that says "mine", which happens to be right.
     b.hca.post_recv(b.qpn, RecvWr { wr_id: 3, sge: b.sge(0, 139) }).unwrap();
     send(&mut a, &mut b, UdSendWr { qkey: 5, ..wr });
-    assert_eq!((b.hca.counters().rx_unknown_qp, b.completion()), (1, None));
+    assert_eq!((b.hca.counters().rx_no_matching_qp, b.completion()), (1, None));
     // A buffer one byte too short.
     send(&mut a, &mut b, UdSendWr { qkey: 1 << 31, ..wr });
     assert_eq!(b.completion().map(|c| (c.wr_id, c.status)), Some((3, Status::LocalLength)));

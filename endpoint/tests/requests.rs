@@ -326,7 +326,7 @@ fn frames_of_strangers_are_counted_and_change_nothing() {
     reject(&mut b, &|f| f.packet.bth.dest_qp = Qpn(0));
     reject(&mut b, &|f| f.packet.bth.dest_qp = Qpn(0xff_ffff));
     reject(&mut b, &|f| f.packet.bth.pkey = 0x7ffe);
-    assert_eq!(b.hca.counters().rx_unknown_qp, 4);
+    assert_eq!(b.hca.counters().rx_no_matching_qp, 4);
     reject(&mut b, &|f| f.packet.bth.opcode = Opcode::UC_SEND_ONLY);
     assert_eq!(b.hca.counters().rx_unsupported, 1);
     let mut bad = good.clone();

@@ -7,7 +7,7 @@ use crate::remote::{Mirror, Remote, Writes};
 use std::net::IpAddr;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
-use weir_endpoint::dcqcn::standard::Params;
+use weir_endpoint::dcqcn::reaction_point::Params;
 use weir_endpoint::roce::qp::Path;
 use weir_endpoint::roce::wire::{DEFAULT_PKEY, Qpn, Reth};
 

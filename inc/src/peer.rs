@@ -4,7 +4,7 @@ use crate::immediate::Primitive;
 use crate::outbox::Outbox;
 use crate::remote::{Mirror, Remote, Writes};
 use weir_dataplane::types::{Nanos, wire_bytes};
-use weir_endpoint::dcqcn::standard::{Params, RateControl};
+use weir_endpoint::dcqcn::reaction_point::{Params, RateControl};
 use weir_endpoint::rc::go_back_n::{GoBackN, Limits, RNR_RETRY_FOREVER};
 use weir_endpoint::rc::in_order::InOrder;
 use weir_endpoint::rc::psn::Psn;

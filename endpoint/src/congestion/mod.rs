@@ -21,7 +21,7 @@ pub mod swift;
 pub mod telemetry;
 pub mod timely;
 
-use crate::dcqcn::firmware::Adapter;
+use crate::dcqcn::firmware::RateController;
 use crate::dcqcn::scheme::UNLIMITED;
 use telemetry::{INT_BYTES, IntHop, PINT_BYTES, TIME_BYTES};
 
@@ -93,12 +93,12 @@ pub trait CongestionControl: Debug + Send {
     fn run_timers(&mut self, _now: Nanos) {}
 
     /// The adapter it is, for whoever reads and writes its registers; `None`: it is none.
-    fn adapter(&self) -> Option<&Adapter> {
+    fn adapter(&self) -> Option<&RateController> {
         None
     }
 
     /// The same.
-    fn adapter_mut(&mut self) -> Option<&mut Adapter> {
+    fn adapter_mut(&mut self) -> Option<&mut RateController> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! Registers of the queue pairs of a port, read and written by their addresses (CC-015, CC-024).
 
-use super::firmware::{Adapter, Dcqcn, DcqcnError};
+use super::firmware::{Dcqcn, DcqcnError, RateController};
 use super::registers::{At, Globals, WriteError};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
@@ -35,7 +35,7 @@ fn place(nth: u64) -> Option<usize> {
 ///
 /// # Errors
 /// Nothing stands there.
-pub fn read(pairs: &[Option<&Adapter>], address: u64, now: Nanos) -> Result<u64, AccessError> {
+pub fn read(pairs: &[Option<&RateController>], address: u64, now: Nanos) -> Result<u64, AccessError> {
     let nowhere = AccessError::Address(address);
     let control = |nth| {
         let at = place(nth).filter(|at| *at < pairs.len()).ok_or(nowhere)?;
@@ -56,7 +56,7 @@ pub fn read(pairs: &[Option<&Adapter>], address: u64, now: Nanos) -> Result<u64,
 /// # Errors
 /// Nothing stands there, or what does not fit.
 pub fn write(
-    pairs: &mut [Option<&mut Adapter>],
+    pairs: &mut [Option<&mut RateController>],
     address: u64,
     value: u64,
     now: Nanos,
@@ -69,7 +69,7 @@ pub fn write(
     let (register, nth) = match there {
         At::Global(register) => {
             // Of each what else it has stays as it is; all or none.
-            let written = |control: &Adapter| {
+            let written = |control: &RateController| {
                 let mut globals = globals(control);
                 globals.write(register, value)?;
                 let Globals { scheme, params, outstanding } = globals;
@@ -101,7 +101,7 @@ pub fn write(
 }
 
 /// What shared registers say of a queue pair.
-fn globals(control: &Adapter) -> Globals {
+fn globals(control: &RateController) -> Globals {
     let Dcqcn { scheme, params, outstanding, .. } = *control.settings();
     Globals { scheme, params, outstanding }
 }

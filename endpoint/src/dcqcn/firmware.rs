@@ -6,11 +6,11 @@
 //! can only stop and start the queue pair: one that has sent more than its rate allows is stopped until it has paid, and
 //! in between goes at full speed.
 
+use super::reaction_point::{ParamError, Params, RateControl};
 use super::registers::{
     Globals, MASK_BIT, Register, RegisterView, TIMER_START_BIT, rate_to_units, units_to_rate,
 };
 use super::scheme::{Allowance, Outstanding, Scheme, SchemeLimiter};
-use super::standard::{ParamError, Params, RateControl};
 use super::trace::{Cause, State, Trace};
 use crate::congestion::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::congestion::{CongestionControl, Permit, UNLIMITED_WINDOW};
@@ -264,13 +264,13 @@ impl Firmware {
 
 /// The reaction point of one queue pair with all that moves it.
 #[derive(Debug)]
-pub struct Adapter {
+pub struct RateController {
     settings: Dcqcn,
     point: SchemeLimiter,
     firmware: Option<Box<Firmware>>,
 }
 
-impl Adapter {
+impl RateController {
     /// A queue pair that starts at `now`.
     ///
     /// # Errors
@@ -456,7 +456,7 @@ impl Adapter {
     }
 }
 
-impl CongestionControl for Adapter {
+impl CongestionControl for RateController {
     fn permit(&self) -> Permit {
         let Allowance { rate, outstanding } = self.allowance();
         Permit { rate_bps: rate, window: UNLIMITED_WINDOW, requests: outstanding }
@@ -498,22 +498,23 @@ mod tests {
     const LINE: u64 = 80_000_000_000;
     const PERIOD: Nanos = 10_000;
 
-    fn adapter(scheme: Scheme) -> Adapter {
+    fn adapter(scheme: Scheme) -> RateController {
         let (params, outstanding) = (Params::paper(LINE), Outstanding::adapter(30_000));
         let firmware_algorithm = FirmwareAlgorithm::Dcqcn;
         let dcqcn = Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period: PERIOD };
-        Adapter::new(&dcqcn, 0).unwrap()
+        RateController::new(&dcqcn, 0).unwrap()
     }
 
     /// One whose firmware backs off, 1 Gbit/s more every 30 us.
-    fn backs_off(scheme: Scheme) -> Adapter {
+    fn backs_off(scheme: Scheme) -> RateController {
         let params = Params { additive: 1_000_000_000, increase_period: 30_000, ..Params::paper(LINE) };
         let held = *adapter(scheme).settings();
-        Adapter::new(&Dcqcn { params, firmware_algorithm: FirmwareAlgorithm::Backoff, ..held }, 0).unwrap()
+        RateController::new(&Dcqcn { params, firmware_algorithm: FirmwareAlgorithm::Backoff, ..held }, 0)
+            .unwrap()
     }
 
     /// Sends as much as it may until `until`; bytes per period.
-    fn play(adapter: &mut Adapter, from: Nanos, until: Nanos) -> Vec<u64> {
+    fn play(adapter: &mut RateController, from: Nanos, until: Nanos) -> Vec<u64> {
         let mut per_period = vec![0; ((until - from) / PERIOD) as usize];
         let mut due = from;
         for now in from..until {
@@ -554,7 +555,7 @@ mod tests {
         for adapter in [&hardware, &rate, &stop] {
             assert_eq!(adapter.trace().unwrap().entries()[0].cause, Cause::Decrease);
         }
-        let units = |adapter: &Adapter, r| adapter.registers(20_001).read(r);
+        let units = |adapter: &RateController, r| adapter.registers(20_001).read(r);
         assert_eq!(units(&rate, Register::Rate) & 0xffff, 10_240);
         assert!(units(&rate, Register::CcRate) < 6_200);
         assert_eq!(units(&stop, Register::CcRate), 10_240);
@@ -620,7 +621,7 @@ mod tests {
         let mut adapter = backs_off(Scheme::FirmwareRate);
         adapter.on_cnp(0);
         adapter.handle_timeout(PERIOD);
-        let of = |adapter: &Adapter, register| adapter.read(register, PERIOD);
+        let of = |adapter: &RateController, register| adapter.read(register, PERIOD);
         assert_eq!(of(&adapter, Register::Rate), 5_120 << 16 | 5_120);
         assert_eq!((of(&adapter, Register::CcRate), of(&adapter, Register::Alpha)), (5_120, 1023));
         adapter.write(Register::Rate, 2_560, PERIOD);
@@ -672,15 +673,15 @@ mod tests {
     #[test]
     fn what_can_not_be_is_refused() {
         let good = Dcqcn { firmware_period: 1, ..Dcqcn::plain(Params::paper(LINE)) };
-        assert!(Adapter::new(&good, 0).is_ok());
+        assert!(RateController::new(&good, 0).is_ok());
         let none = Outstanding { normal: 4, reduced: 0, restore_after: 1 };
         assert_eq!(
-            Adapter::new(&Dcqcn { outstanding: none, ..good }, 0).unwrap_err(),
+            RateController::new(&Dcqcn { outstanding: none, ..good }, 0).unwrap_err(),
             DcqcnError::Outstanding { normal: 4, reduced: 0 }
         );
         let lazy = Dcqcn { firmware_period: 0, ..good };
-        assert_eq!(Adapter::new(&lazy, 0).unwrap_err(), DcqcnError::Period);
+        assert_eq!(RateController::new(&lazy, 0).unwrap_err(), DcqcnError::Period);
         let params = Params { additive: 0, ..good.params };
-        assert!(matches!(Adapter::new(&Dcqcn { params, ..good }, 0), Err(DcqcnError::Param(_))));
+        assert!(matches!(RateController::new(&Dcqcn { params, ..good }, 0), Err(DcqcnError::Param(_))));
     }
 }

@@ -7,7 +7,7 @@
 pub mod access;
 pub mod firmware;
 pub mod ns3;
+pub mod reaction_point;
 pub mod registers;
 pub mod scheme;
-pub mod standard;
 pub mod trace;

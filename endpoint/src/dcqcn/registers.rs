@@ -3,8 +3,8 @@
 //! Addresses and the fields named in the requirements are published; where two numbers share a register
 //! without a published place for each, the place is ours and stands in the docstring.
 
+use super::reaction_point::{ParamError, Params};
 use super::scheme::{Outstanding, Scheme};
-use super::standard::{ParamError, Params};
 use super::trace::State;
 use weir_dataplane::types::Nanos;
 

@@ -1,8 +1,8 @@
 //! Who decides the rate of a queue pair: the three schemes of the adapter, and what a CNP does besides
 //! cutting the rate (CC-003, CC-018..020).
 
+use super::reaction_point::{ParamError, Params, RateControl};
 use super::registers::{Globals, RATE_WINDOW, RegisterView};
-use super::standard::{ParamError, Params, RateControl};
 use weir_dataplane::types::Nanos;
 
 /// No limit to the work requests in flight.

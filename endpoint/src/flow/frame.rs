@@ -164,7 +164,7 @@ impl Route {
 
 /// What the headers of a frame say to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct PacketHeaders {
     pub opcode: Opcode,
     pub qpn: u32,
     pub psn: Psn,
@@ -256,7 +256,7 @@ impl HeaderFrame {
 }
 
 /// Reads a frame; `None`: not RoCEv2 over IPv4, or cut short.
-pub(super) fn hear(bytes: &[u8]) -> Option<Heard> {
+pub(super) fn parse_headers(bytes: &[u8]) -> Option<PacketHeaders> {
     let head: &[u8; END] = bytes.first_chunk()?;
     let roce = be16(head, ETHERTYPE) == 0x0800
         && head[IP] == 0x45
@@ -269,7 +269,7 @@ pub(super) fn hear(bytes: &[u8]) -> Option<Heard> {
     let pad = u16::from(head[BTH + 1] >> 4 & 3);
     let aeth = opcode.layout().is_some_and(|layout| layout.aeth);
     let payload = be16(head, UDP + 4).checked_sub((8 + END - BTH + ICRC_BYTES) as u16)?.checked_sub(pad)?;
-    Some(Heard {
+    Some(PacketHeaders {
         opcode,
         qpn: be24(head, BTH + 5),
         psn: Psn::new(be24(head, BTH + 9)),

@@ -1,11 +1,11 @@
 //! All flows of one host behind its link.
 
-use super::frame::{HeaderFrame, Route, hear};
+use super::frame::{HeaderFrame, Route, parse_headers};
 use super::messages::Arrival;
 use super::receiver::Receiver;
 use super::sender::{Due, Flow, Pace, Sender};
 use crate::congestion::telemetry::Stamp;
-use crate::dcqcn::firmware::{Adapter, DcqcnError};
+use crate::dcqcn::firmware::{DcqcnError, RateController};
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::Opcode;
 use std::collections::VecDeque;
@@ -133,7 +133,7 @@ impl Nic {
     }
 
     /// The adapters of its sending ends, in the order they were added; `None` of those that have none.
-    pub fn adapters_mut(&mut self) -> Vec<Option<&mut Adapter>> {
+    pub fn adapters_mut(&mut self) -> Vec<Option<&mut RateController>> {
         self.senders.iter_mut().map(Sender::adapter_mut).collect()
     }
 
@@ -159,18 +159,18 @@ impl Nic {
             self.reaction.receive(bytes, now);
             return None;
         }
-        let Some(heard) = hear(bytes) else {
+        let Some(headers) = parse_headers(bytes) else {
             self.unexpected += 1;
             return None;
         };
-        let at = heard.qpn as usize;
-        if heard.syndrome.is_some() || heard.opcode == Opcode::CNP {
+        let at = headers.qpn as usize;
+        if headers.syndrome.is_some() || headers.opcode == Opcode::CNP {
             match self.senders.get_mut(at) {
                 Some(sender) => {
-                    sender.on_answer(&heard, bytes, stamp, now);
+                    sender.on_answer(&headers, bytes, stamp, now);
                     self.completed.extend(std::iter::from_fn(|| sender.take_completed()));
                     if sender.is_done() {
-                        self.retire(heard.qpn);
+                        self.retire(headers.qpn);
                     }
                 }
                 None => self.unexpected += 1,
@@ -182,13 +182,13 @@ impl Nic {
             return None;
         };
         let before = receiver.due();
-        let arrival = receiver.on_data(&heard, stamp, now);
+        let arrival = receiver.on_data(&headers, stamp, now);
         let after = receiver.due();
         if after.0 && !before.0 {
-            self.answers.push_back(heard.qpn);
+            self.answers.push_back(headers.qpn);
         }
         if after.1 && !before.1 {
-            self.cnps.push_back(heard.qpn);
+            self.cnps.push_back(headers.qpn);
         }
         arrival
     }

@@ -1,6 +1,6 @@
 //! The receiving end of a queue pair.
 
-use super::frame::{HeaderFrame, Heard, Route, SACK_BYTES};
+use super::frame::{HeaderFrame, PacketHeaders, Route, SACK_BYTES};
 use super::messages::{Arrival, Incoming, Received};
 use super::reorder::{Placed, Reorder};
 use super::sender::{Flow, Pace, Transport};
@@ -37,7 +37,7 @@ impl Receiver {
     pub fn new(flow: Flow, back: Route, cnp_interval: Nanos) -> Self {
         let (reorder, sack) = match flow.transport {
             Transport::SelectiveRepeat(config) => (Some(Box::new(Reorder::new(config.window))), SACK_BYTES),
-            Transport::Reliable | Transport::Datagram => (None, 0),
+            Transport::Reliable | Transport::Unreliable => (None, 0),
         };
         Self {
             reliable: flow.transport.is_reliable(),
@@ -104,17 +104,22 @@ impl Receiver {
     }
 
     /// A data packet.
-    pub(super) fn on_data(&mut self, heard: &Heard, stamp: Option<&Stamp>, now: Nanos) -> Option<Arrival> {
+    pub(super) fn on_data(
+        &mut self,
+        headers: &PacketHeaders,
+        stamp: Option<&Stamp>,
+        now: Nanos,
+    ) -> Option<Arrival> {
         if let (Some(echo), Some(stamp)) = (&mut self.echo, stamp) {
-            let marks = echo.marks + u64::from(heard.ce);
+            let marks = echo.marks + u64::from(headers.ce);
             **echo = stamp.returning(marks);
         }
         let incoming = &mut self.incoming;
         let order = &mut self.order;
-        let ahead = i64::from(heard.psn.since(order.expected()));
+        let ahead = i64::from(headers.psn.since(order.expected()));
         let known = incoming.expected.checked_add_signed(ahead).filter(|packet| *packet < incoming.end());
         let counted = known.unwrap_or(incoming.expected);
-        if heard.ce {
+        if headers.ce {
             incoming.seen(counted).marked += 1;
             // Without acknowledgements there is nobody to slow down either.
             if self.reliable && self.echo.is_none() && self.np.on_ce(now) {
@@ -123,33 +128,33 @@ impl Receiver {
             }
         }
         if let Some(reorder) = &mut self.reorder {
-            let place = |packet| reorder.place(packet, incoming.expected, heard.ack_req);
+            let place = |packet| reorder.place(packet, incoming.expected, headers.ack_req);
             let placed = known.map_or(Placed::Useless, place);
             let (Some(packet), Placed::Upto(upto, owed)) = (known, placed) else {
                 incoming.seen(counted).useless += 1;
-                if heard.ack_req && known.is_some() {
+                if headers.ack_req && known.is_some() {
                     order.acknowledge();
                     reorder.came_again();
                 }
                 return None;
             };
             order.taken(upto - incoming.expected, owed);
-            let bytes = heard.payload.saturating_sub(self.header_bytes).into();
+            let bytes = headers.payload.saturating_sub(self.header_bytes).into();
             return incoming.place(packet, upto, bytes, now);
         }
-        let turn = if self.reliable { order.turn(heard.psn) } else { Turn::Next };
+        let turn = if self.reliable { order.turn(headers.psn) } else { Turn::Next };
         let Some(packet) = known.filter(|_| turn == Turn::Next && ahead >= 0) else {
             incoming.seen(counted).useless += 1;
             match turn {
                 Turn::Ahead(first) => incoming.seen(counted).naks += u64::from(first),
-                Turn::Duplicate if heard.ack_req => order.acknowledge(),
+                Turn::Duplicate if headers.ack_req => order.acknowledge(),
                 Turn::Duplicate | Turn::Next => {}
             }
             return None;
         };
-        order.taken(packet + 1 - incoming.expected, heard.ack_req);
+        order.taken(packet + 1 - incoming.expected, headers.ack_req);
         let left_behind = incoming.skip_to(packet, now);
-        let arrival = incoming.take(u64::from(heard.payload.saturating_sub(self.header_bytes)), now)?;
+        let arrival = incoming.take(u64::from(headers.payload.saturating_sub(self.header_bytes)), now)?;
         Some(Arrival { ended: arrival.ended + left_behind, ..arrival })
     }
 }

@@ -1,6 +1,6 @@
 //! Selective repeat between two NICs and a wire that loses frames and lets them overtake one another.
 
-use super::frame::{Sack, hear};
+use super::frame::{Sack, parse_headers};
 use super::tests::{RATE, flow, pair};
 use super::*;
 use crate::congestion::Algorithm;
@@ -90,7 +90,7 @@ fn any_loss_pattern_is_repaired_and_only_what_was_lost_is_sent_again() {
         let mut lost = BTreeSet::new();
         let mut again = 0;
         run(&mut nics, 100_000_000, |from, _, frame| {
-            let psn = hear(frame.bytes()).unwrap().psn.get();
+            let psn = parse_headers(frame.bytes()).unwrap().psn.get();
             let loses = rng.next_u32().is_multiple_of(10);
             if from == 0 {
                 again += u64::from(lost.contains(&psn));
@@ -118,7 +118,7 @@ fn what_is_missing_is_sent_again_after_so_many_later_packets_and_not_before() {
     let mut order = Vec::new();
     run(&mut nics, 1_000_000, |from, n, frame| {
         if from == 0 {
-            order.push(hear(frame.bytes()).unwrap().psn.get());
+            order.push(parse_headers(frame.bytes()).unwrap().psn.get());
         }
         // The eleventh packet, the first time; 1 us each way.
         (from == 1 || n != 11).then_some(1000)
@@ -262,9 +262,9 @@ fn what_an_answer_says_is_on_the_wire() {
     let mut ack = nics[1].poll_transmit(2).unwrap();
     // Ethernet, IP, UDP, BTH 54, AETH 4, these 24, ICRC 4.
     assert_eq!((ack.len(), ack.bytes().len()), (86, 82));
-    let heard = hear(ack.bytes()).unwrap();
+    let headers = parse_headers(ack.bytes()).unwrap();
     assert_eq!(
-        (heard.psn, Sack::read(ack.bytes())),
+        (headers.psn, Sack::read(ack.bytes())),
         (Psn::new(0xff_ffff), Some(Sack { end: Psn::new(4), beyond: 1, bits: 8, repeated: false }))
     );
     ack.set_sack(&sack);

@@ -1,12 +1,12 @@
 //! The sending end of a queue pair of messages that are headers only: go-back-N or selective repeat, paced.
 
-use super::frame::{HeaderFrame, Heard, Route, Sack};
+use super::frame::{HeaderFrame, PacketHeaders, Route, Sack};
 use super::selective::Repair;
 use crate::congestion::telemetry::Stamp;
 use crate::congestion::{Ack, Algorithm, CongestionControl};
-use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
+use crate::dcqcn::firmware::{Dcqcn, DcqcnError, RateController};
+use crate::dcqcn::reaction_point::Params;
 use crate::dcqcn::scheme::UNLIMITED;
-use crate::dcqcn::standard::Params;
 use crate::rc::answer::{Nak, Syndrome};
 use crate::rc::flight::Flight;
 use crate::rc::psn::Psn;
@@ -27,7 +27,7 @@ pub enum Pace {
     /// As fast as DCQCN allows.
     Dcqcn(Params),
     /// As an adapter does under one of its schemes.
-    Adapter {
+    Scheme {
         /// Rate control.
         dcqcn: Dcqcn,
         /// Packets of a work request: what counts as in flight.
@@ -57,13 +57,13 @@ pub enum Transport {
     /// It takes packets in any order and says which; what is lost is sent again, and nothing else.
     SelectiveRepeat(SelectiveRepeat),
     /// Nothing: an unreliable connection.
-    Datagram,
+    Unreliable,
 }
 
 impl Transport {
     /// It acknowledges.
     pub fn is_reliable(self) -> bool {
-        self != Self::Datagram
+        self != Self::Unreliable
     }
 }
 
@@ -204,16 +204,16 @@ impl Sender {
     /// DCQCN parameters that contradict one another.
     pub fn new(flow: Flow, route: &Route) -> Result<Self, DcqcnError> {
         let control: Option<Box<dyn CongestionControl>> = match flow.pace {
-            Pace::Dcqcn(params) => Some(Box::new(Adapter::new(&Dcqcn::plain(params), flow.start)?)),
-            Pace::Adapter { dcqcn, .. } => Some(Box::new(Adapter::new(&dcqcn, flow.start)?)),
+            Pace::Dcqcn(params) => Some(Box::new(RateController::new(&Dcqcn::plain(params), flow.start)?)),
+            Pace::Scheme { dcqcn, .. } => Some(Box::new(RateController::new(&dcqcn, flow.start)?)),
             Pace::Acks(algorithm) => Some(algorithm.controller()),
             Pace::Line | Pace::Fixed(_) => None,
         };
         let request =
-            if let Pace::Adapter { request, .. } = flow.pace { u64::from(request.max(1)) } else { 0 };
+            if let Pace::Scheme { request, .. } = flow.pace { u64::from(request.max(1)) } else { 0 };
         let repair = match flow.transport {
             Transport::SelectiveRepeat(config) => Some(Box::new(Repair::new(config))),
-            Transport::Reliable | Transport::Datagram => None,
+            Transport::Reliable | Transport::Unreliable => None,
         };
         let mut sender = Self {
             due: None,
@@ -265,19 +265,19 @@ impl Sender {
         match self.flow().pace {
             Pace::Line => None,
             Pace::Fixed(rate) => Some(rate.max(1)),
-            Pace::Dcqcn(_) | Pace::Adapter { .. } | Pace::Acks(_) => {
+            Pace::Dcqcn(_) | Pace::Scheme { .. } | Pace::Acks(_) => {
                 self.control.as_ref().map(|control| control.permit().rate_bps)
             }
         }
     }
 
     /// The adapter that says how fast it may send; `None`: another algorithm does, or none.
-    pub fn adapter(&self) -> Option<&Adapter> {
+    pub fn adapter(&self) -> Option<&RateController> {
         self.control.as_ref()?.adapter()
     }
 
     /// The same, to be changed.
-    pub(super) fn adapter_mut(&mut self) -> Option<&mut Adapter> {
+    pub(super) fn adapter_mut(&mut self) -> Option<&mut RateController> {
         self.due = None;
         self.control.as_mut()?.adapter_mut()
     }
@@ -286,7 +286,7 @@ impl Sender {
     pub fn is_done(&self) -> bool {
         match self.flow().transport {
             Transport::Reliable | Transport::SelectiveRepeat(_) => self.flight.una() == self.packets,
-            Transport::Datagram => self.flight.next() == self.packets,
+            Transport::Unreliable => self.flight.next() == self.packets,
         }
     }
 
@@ -448,7 +448,7 @@ impl Sender {
         let packet = number - first;
         let last = packet + 1 == flow.packets();
         let (opcode, ack_req) = match flow.transport {
-            Transport::Datagram => (Opcode::UC_SEND_ONLY, false),
+            Transport::Unreliable => (Opcode::UC_SEND_ONLY, false),
             Transport::Reliable | Transport::SelectiveRepeat(_) => {
                 let opcode = Shape { first: packet == 0, last, write: false }.opcode(false);
                 // The last packet of a work request asks, like that of a verb: else what is in flight could reach
@@ -500,9 +500,15 @@ impl Sender {
     }
 
     /// An answer or a CNP arrived, in the frame `bytes`.
-    pub(super) fn on_answer(&mut self, heard: &Heard, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) {
+    pub(super) fn on_answer(
+        &mut self,
+        headers: &PacketHeaders,
+        bytes: &[u8],
+        stamp: Option<&Stamp>,
+        now: Nanos,
+    ) {
         self.due = None;
-        let Some(syndrome) = heard.syndrome else {
+        let Some(syndrome) = headers.syndrome else {
             self.oldest().cnps += 1;
             if let Some(control) = &mut self.control {
                 control.on_cnp(now);
@@ -510,8 +516,8 @@ impl Sender {
             return;
         };
         let expected = match syndrome {
-            Syndrome::Ack(_) => heard.psn.plus(1),
-            Syndrome::Nak(Nak::Sequence) => heard.psn,
+            Syndrome::Ack(_) => headers.psn.plus(1),
+            Syndrome::Nak(Nak::Sequence) => headers.psn,
             _ => return,
         };
         let sent_end = self.flight.sent_end();

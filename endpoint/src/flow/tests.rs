@@ -1,10 +1,10 @@
 //! Two NICs and a wire that may lose, mark and delay.
 
-use super::frame::hear;
+use super::frame::parse_headers;
 use super::*;
 use crate::dcqcn::firmware::Dcqcn;
+use crate::dcqcn::reaction_point::Params;
 use crate::dcqcn::scheme::{Outstanding, Scheme};
-use crate::dcqcn::standard::Params;
 use crate::roce::frame::Frame as Roce;
 use crate::roce::qp::TrafficClass;
 use crate::roce::wire::{Nak, Opcode, Syndrome};
@@ -96,7 +96,7 @@ fn headers_are_what_the_switch_and_the_transport_read() {
         let parsed = profile.parse(frame.bytes(), frame.len()).unwrap();
         assert_eq!((parsed.kind, parsed.dscp, parsed.malformed_l3), (Kind::Data, Some(26), false));
         assert!(profile.flow_key(frame.bytes(), frame.len()).is_some(), "a switch can keep what it decides");
-        opcodes.push(hear(frame.bytes()).unwrap().opcode);
+        opcodes.push(parse_headers(frame.bytes()).unwrap().opcode);
         // With the payload put back the full transport agrees but for the ICRC.
         let mut whole = frame.bytes().to_vec();
         whole.resize(len, 0);
@@ -137,7 +137,7 @@ fn any_loss_pattern_is_repaired_by_go_back_n() {
 
 #[test]
 fn a_datagram_flow_counts_what_is_missing() {
-    let mut nics = pair(flow(100_000, Pace::Line, Transport::Datagram));
+    let mut nics = pair(flow(100_000, Pace::Line, Transport::Unreliable));
     run(&mut nics, 1_000_000, |_, n, _| n % 10 != 5);
     let received = nics[1].receiver(0).unwrap().received(0);
     assert_eq!((received.packets, received.missing, received.naks), (90, 10, 0));
@@ -166,7 +166,7 @@ fn marks_come_back_as_cnps_and_slow_the_flow_down() {
 fn a_paced_flow_keeps_its_rate_to_the_picosecond() {
     // 1058 B are 1082 B on the wire: 216.4 ns at 40 Gb/s.
     let mut nic = nic();
-    nic.send(flow(10_000_000, Pace::Fixed(40_000_000_000), Transport::Datagram), &route(1, 2)).unwrap();
+    nic.send(flow(10_000_000, Pace::Fixed(40_000_000_000), Transport::Unreliable), &route(1, 2)).unwrap();
     let mut now = 0;
     for n in 0..5000u64 {
         now = nic.next_transmit(now).unwrap();
@@ -180,7 +180,7 @@ fn a_paced_flow_keeps_its_rate_to_the_picosecond() {
 fn a_paced_flow_keeps_its_rate_beside_others() {
     let mut nic = nic();
     for (id, pace) in [(0, Pace::Fixed(40_000_000_000)), (1, Pace::Line)] {
-        let one = Flow { id, ..flow(40_000_000, pace, Transport::Datagram) };
+        let one = Flow { id, ..flow(40_000_000, pace, Transport::Unreliable) };
         nic.send(one, &route(1, 2)).unwrap();
     }
     // The line takes 86.56 ns for a frame.
@@ -209,7 +209,7 @@ fn cc003_the_limit_of_outstanding_work_never_stops_a_flow_for_good() {
         let flow = Flow {
             ack_every: 4096,
             timeout: 50_000_000,
-            ..flow(100_000, Pace::Adapter { dcqcn, request: 3 }, Transport::Reliable)
+            ..flow(100_000, Pace::Scheme { dcqcn, request: 3 }, Transport::Reliable)
         };
         let mut nics = pair(flow);
         let end = run(&mut nics, 1_000_000, |_, _, _| true);
@@ -252,8 +252,8 @@ fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
     nics[1].expect_more(0, second);
     let frame = nics[0].poll_transmit(now + 200).unwrap();
     assert!(nics[0].senders()[0].rate().unwrap() < RATE * 6 / 10, "not at line rate again");
-    let heard = hear(frame.bytes()).unwrap();
-    assert_eq!((heard.opcode, heard.psn.get(), heard.qpn), (Opcode::RC_SEND_FIRST, 200, 0));
+    let headers = parse_headers(frame.bytes()).unwrap();
+    assert_eq!((headers.opcode, headers.psn.get(), headers.qpn), (Opcode::RC_SEND_FIRST, 200, 0));
     let arrival = nics[1].handle_frame(frame.bytes(), None, now + 1_200).unwrap();
     assert_eq!(arrival, Arrival { flow: 8, bytes: 1_000, delivered: false, ended: 0 });
     let mut done = None;
@@ -275,7 +275,7 @@ fn several_flows_share_a_queue_pair_its_numbers_and_its_rate() {
 
 #[test]
 fn a_flow_whose_end_is_lost_ends_with_the_next_one_and_is_not_delivered() {
-    let first = flow(2_500, Pace::Line, Transport::Datagram);
+    let first = flow(2_500, Pace::Line, Transport::Unreliable);
     let mut nics = pair(first);
     let second = Flow { id: 8, bytes: 700, ..first };
     nics[0].send_more(0, second);
@@ -331,8 +331,8 @@ fn a_nak_that_waits_is_not_sent_when_its_gap_is_filled() {
         for n in order {
             nics[1].handle_frame(frames[*n].bytes(), None, 2_000);
         }
-        let answer = nics[1].poll_transmit(2_000).map(|frame| hear(frame.bytes()).unwrap());
-        answer.map(|heard| (heard.psn.get(), heard.syndrome.unwrap()))
+        let answer = nics[1].poll_transmit(2_000).map(|frame| parse_headers(frame.bytes()).unwrap());
+        answer.map(|headers| (headers.psn.get(), headers.syndrome.unwrap()))
     };
     assert_eq!(hear_all(&[1, 0]), None, "nobody has asked for an ACK");
     assert_eq!(hear_all(&[2]), Some((1, Syndrome::Nak(Nak::Sequence))));

@@ -111,7 +111,7 @@ pub struct Counters {
     /// Frames malformed in another way.
     pub rx_malformed: u64,
     /// Frames for no queue pair here, or not from its peer, or of another partition.
-    pub rx_unknown_qp: u64,
+    pub rx_no_matching_qp: u64,
     /// Frames for a queue pair that has failed.
     pub rx_not_ready: u64,
     /// Packets of another transport service than RC and UD, or not that of their queue pair.
@@ -392,7 +392,7 @@ impl Hca {
             same_partition && qp.path.is_some_and(|path| path.matches(&frame.outer))
         });
         let Some(at) = at else {
-            self.counters.rx_unknown_qp += 1;
+            self.counters.rx_no_matching_qp += 1;
             return;
         };
         if self.qps[at].failed {

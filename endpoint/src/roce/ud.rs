@@ -187,7 +187,7 @@ impl Hca {
         };
         let same_partition = (packet.bth.pkey ^ qp.config.pkey) & 0x7fff == 0;
         if !same_partition || deth.qkey != qp.config.qkey {
-            self.counters.rx_unknown_qp += 1;
+            self.counters.rx_no_matching_qp += 1;
             return;
         }
         let Some(wr) = qp.receives.pop_front() else {

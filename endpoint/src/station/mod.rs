@@ -14,7 +14,7 @@ pub mod rclink;
 mod report;
 pub mod roce;
 
-pub use report::{Adapter, Address, Kind, PairReport, Progress, StationReport};
+pub use report::{Address, ConnectionReport, EndpointCounters, Kind, Progress, StationReport};
 
 use crate::dcqcn::trace::Trace;
 use weir_dataplane::types::Nanos;
@@ -94,7 +94,7 @@ impl Station {
     }
 
     /// The connections, in the order they were added.
-    pub fn pairs(&self) -> impl Iterator<Item = PairReport> + '_ {
+    pub fn pairs(&self) -> impl Iterator<Item = ConnectionReport> + '_ {
         let (roce, rclink) = match self {
             Self::Roce(station) => (Some(station.pairs()), None),
             Self::RcLink(station) => (None, Some(station.pairs())),

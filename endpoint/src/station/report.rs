@@ -10,14 +10,14 @@ use weir_dataplane::types::{Mac, Nanos, PRIORITIES};
 
 /// What the endpoint of a station counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adapter {
+pub enum EndpointCounters {
     /// A RoCEv2 adapter.
     Roce(hca::Counters),
     /// An RC Link endpoint.
     RcLink(link::Counters),
 }
 
-impl Adapter {
+impl EndpointCounters {
     /// Frames sent again.
     pub fn retransmitted(&self) -> u64 {
         match self {
@@ -79,7 +79,7 @@ impl Adapter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationReport {
     /// Of the endpoint.
-    pub adapter: Adapter,
+    pub adapter: EndpointCounters,
     /// Nanoseconds each priority was held back.
     pub paused_ns: [Nanos; PRIORITIES],
     /// Times each priority went from running to held back.
@@ -196,7 +196,7 @@ pub enum Kind {
 
 /// One connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PairReport {
+pub struct ConnectionReport {
     /// What it is.
     pub kind: Kind,
     /// Its number here, among those of its kind.
@@ -221,7 +221,7 @@ pub struct PairReport {
     pub progress: Progress,
 }
 
-impl PairReport {
+impl ConnectionReport {
     /// Its number, and what it is where that is no queue pair.
     pub fn name(&self) -> String {
         match self.kind {

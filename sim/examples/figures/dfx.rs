@@ -2,7 +2,7 @@
 
 use crate::plot::{Axis, Line, plot};
 use crate::table::{Table, Within};
-use weir_endpoint::dcqcn::standard::{Params, RateControl};
+use weir_endpoint::dcqcn::reaction_point::{Params, RateControl};
 use weir_endpoint::dcqcn::trace::{Cause, TRACE_ENTRIES, Trace};
 
 const LINE: u64 = 40_000_000_000;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::access;
-use weir_endpoint::dcqcn::firmware::{Adapter, Dcqcn};
+use weir_endpoint::dcqcn::firmware::{Dcqcn, RateController};
 use weir_endpoint::dcqcn::registers::{At, Register};
 use weir_endpoint::dcqcn::trace::{Entry, State, Trace};
 use weir_endpoint::flow::{Nic, Pace};
@@ -232,7 +232,7 @@ fn parameters(spec: &FabricSpec, dcqcn: &Table, line: u64) -> Result<Dcqcn, Stri
     let pace = rate_control::pace(&host, line).map_err(|e| e.to_string())?;
     rate_control::check(&pace).map_err(|e| e.to_string())?;
     Ok(match pace {
-        Pace::Adapter { dcqcn, .. } => dcqcn,
+        Pace::Scheme { dcqcn, .. } => dcqcn,
         Pace::Dcqcn(params) => Dcqcn::plain(params),
         Pace::Line | Pace::Fixed(_) | Pace::Acks(_) => return Err("no DCQCN".into()),
     })
@@ -459,7 +459,7 @@ fn line_of(plan: &Plan, host: usize) -> u64 {
     plan.links[plan.ports[host][0]].spec.rate.0
 }
 
-fn registers(adapter: &Adapter, at: u32, now: Nanos) -> Vec<RegisterValue> {
+fn registers(adapter: &RateController, at: u32, now: Nanos) -> Vec<RegisterValue> {
     let row = |register: Register| {
         let address = register.address(u64::from(at) + 1)?;
         Some(RegisterValue { name: register.name(), address, value: adapter.read(register, now) })

@@ -4,9 +4,9 @@ use super::FabricError;
 use super::spec::{DcqcnSpec, FirmwareAlgorithm, HostSpec, Scheme};
 use super::units::LINE;
 use std::fmt::Display;
-use weir_endpoint::dcqcn::firmware::{self, Adapter, Dcqcn, DcqcnError};
+use weir_endpoint::dcqcn::firmware::{self, Dcqcn, DcqcnError, RateController};
+use weir_endpoint::dcqcn::reaction_point::Params;
 use weir_endpoint::dcqcn::scheme::{self, Outstanding};
-use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::flow::Pace;
 
 /// How often firmware looks unless told, ns.
@@ -123,7 +123,7 @@ pub(super) fn pace(host: &HostSpec, line: u64) -> Result<Pace, FabricError> {
     };
     let message = d.message.map_or(MESSAGE, |size| size.0);
     let request = u32::try_from(message.div_ceil(u64::from(host.payload))).unwrap_or(u32::MAX);
-    Ok(Pace::Adapter { dcqcn, request })
+    Ok(Pace::Scheme { dcqcn, request })
 }
 
 /// Tries rate control before any flow starts.
@@ -133,8 +133,8 @@ pub(super) fn pace(host: &HostSpec, line: u64) -> Result<Pace, FabricError> {
 pub(super) fn check(pace: &Pace) -> Result<(), DcqcnError> {
     let dcqcn = match pace {
         Pace::Dcqcn(params) => Dcqcn::plain(*params),
-        Pace::Adapter { dcqcn, .. } => *dcqcn,
+        Pace::Scheme { dcqcn, .. } => *dcqcn,
         Pace::Line | Pace::Fixed(_) | Pace::Acks(_) => return Ok(()),
     };
-    Adapter::new(&dcqcn, 0).map(|_| ())
+    RateController::new(&dcqcn, 0).map(|_| ())
 }

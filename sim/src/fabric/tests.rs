@@ -228,7 +228,7 @@ fn r6_dcqcn_holds_the_queue_at_its_fixed_point_and_is_fair() {
 #[test]
 fn r6_alpha_frozen_where_the_seeds_formula_leaves_it_lets_the_queue_explode() {
     // Its increase adds g, not 1024 g (DEV-47), so that alpha falls to 1/1024 and stays. This is that limit from
-    // the start; the formula itself is played in endpoint/src/dcqcn/standard_tests.rs.
+    // the start; the formula itself is played in endpoint/src/dcqcn/reaction_point_tests.rs.
     let report = dcqcn(2, 5, 60, 35, "gain = 0\ninitial_alpha = 1");
     let mean = report.switches[0].ports[2].queue_mean.unwrap();
     assert!(mean > 200_000, "mean queue {mean} must exceed Kmax");

@@ -47,7 +47,7 @@ impl SelectiveSpec {
 pub(super) fn of(spec: &FabricSpec, reliable: bool) -> Transport {
     let host = &spec.host;
     match (reliable, host.transport) {
-        (false, _) => Transport::Datagram,
+        (false, _) => Transport::Unreliable,
         (true, TransportKind::GoBackN) => Transport::Reliable,
         (true, TransportKind::SelectiveRepeat) => Transport::SelectiveRepeat(SelectiveRepeat {
             window: host.selective_repeat.window(),

@@ -6,8 +6,8 @@ use weir_config::host::{HostConfig, HostDcqcn, HostPort, HostQp, HostRank, HostS
 use weir_config::{self as config, CongestionControl, DcqcnScheme, HostOperation};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::{Dcqcn, FirmwareAlgorithm};
+use weir_endpoint::dcqcn::reaction_point::Params;
 use weir_endpoint::dcqcn::scheme::{Outstanding, Scheme};
-use weir_endpoint::dcqcn::standard::Params;
 use weir_endpoint::rc::psn::Psn;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::roce::wire::Qpn;

@@ -21,7 +21,7 @@ use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::trace::Trace;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::roce::{OrderError, Rate, Station as Roce};
-use weir_endpoint::station::{PairReport, Station};
+use weir_endpoint::station::{ConnectionReport, Station};
 
 /// Longest line, bytes.
 const LONGEST: u64 = 64 << 10;
@@ -227,7 +227,7 @@ fn obey(
             rows.push(json!({ "port": name, "address": address, "value": value }));
             continue;
         }
-        let pairs: Vec<PairReport> = seat.station.pairs().collect();
+        let pairs: Vec<ConnectionReport> = seat.station.pairs().collect();
         for pair in pairs.iter().filter(|pair| which.is(name, pair.number)) {
             let more = match &mut seat.station {
                 Station::Roce(station) => {
@@ -246,7 +246,7 @@ fn obey(
 }
 
 /// What a queue pair does, and what only one that reacts to congestion has.
-fn row(port: &str, pair: &PairReport, more: Value) -> Value {
+fn row(port: &str, pair: &ConnectionReport, more: Value) -> Value {
     let p = &pair.progress;
     let mut row = json!({
         "port": port, "qpn": pair.number, "peer": pair.peer_name(), "connected": pair.connected,
@@ -263,7 +263,7 @@ fn of_pair(
     order: &Order,
     parameters: Option<&HostDcqcn>,
     station: &mut Roce,
-    pair: &PairReport,
+    pair: &ConnectionReport,
     now: Nanos,
 ) -> Result<Value> {
     let qpn = Qpn(pair.number);

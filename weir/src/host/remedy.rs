@@ -4,7 +4,7 @@ use super::build;
 use weir_config::host::{HostQp, HostRank};
 use weir_endpoint::roce::hca::Failure;
 use weir_endpoint::roce::verbs::Status;
-use weir_endpoint::station::PairReport;
+use weir_endpoint::station::ConnectionReport;
 use weir_endpoint::station::roce::{Ended, Results};
 use weir_inc::immediate::{self, Immediate};
 use weir_inc::spec::Range;
@@ -16,7 +16,7 @@ pub struct Case<'a> {
     pub rank: &'a HostRank,
     /// Number of the first queue pair of its port.
     pub first_qpn: u32,
-    pub report: &'a PairReport,
+    pub report: &'a ConnectionReport,
     /// Contributions without a sum.
     pub unanswered: u64,
     /// It met the others at a controller, which made the job.
@@ -118,8 +118,8 @@ mod tests {
                         [[qp]]\nport = \"h1\"\npeer_ip = \"10.0.0.200\"\npeer_qpn = 257\nsend = \"allreduce\"\nmessage = 3000\n\
                         inc.rank = 1\ninc.tree = [0, 1]\n";
 
-    fn nothing() -> PairReport {
-        PairReport {
+    fn nothing() -> ConnectionReport {
+        ConnectionReport {
             kind: Kind::Qp,
             number: 17,
             peer: (Address::Ip([10, 0, 0, 200].into()), 257),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// What a rank with these further keys is told.
-    fn told(keys: &str, report: PairReport, (unanswered, met): (u64, bool)) -> Option<String> {
+    fn told(keys: &str, report: ConnectionReport, (unanswered, met): (u64, bool)) -> Option<String> {
         let config = weir_config::host::load("rank.toml", &(FILE.to_owned() + keys)).unwrap().config;
         let HostTraffic::Roce { qps, .. } = &config.traffic else { panic!("no RoCE") };
         let qp = &qps[0];
@@ -143,12 +143,12 @@ mod tests {
         Case { qp, rank, first_qpn: 17, report: &report, unanswered, met }.remedy()
     }
 
-    fn failed(failure: Failure) -> PairReport {
-        PairReport { failure: Some(failure), ..nothing() }
+    fn failed(failure: Failure) -> ConnectionReport {
+        ConnectionReport { failure: Some(failure), ..nothing() }
     }
 
-    fn ended(ended: Ended) -> PairReport {
-        PairReport { ended: Some(ended), ..nothing() }
+    fn ended(ended: Ended) -> ConnectionReport {
+        ConnectionReport { ended: Some(ended), ..nothing() }
     }
 
     fn word(failure: immediate::Failure, rank: u16) -> Ended {
@@ -163,7 +163,7 @@ mod tests {
         let request = |status| failed(Failure::Request(status));
         let protocol = immediate::Failure::Protocol;
         let wrong = Progress { corrupted: 1, ..Progress::default() };
-        let lost = PairReport {
+        let lost = ConnectionReport {
             failure: Some(Failure::Request(Status::RemoteInvalidRequest)),
             ..ended(word(protocol, 1))
         };
@@ -191,10 +191,10 @@ mod tests {
             ("", request(Status::RetryExceeded), "`duplicate`"),
             (
                 "",
-                PairReport { connected: false, ..nothing() },
+                ConnectionReport { connected: false, ..nothing() },
                 "peer_ip 10.0.0.200 is the address of an engine",
             ),
-            ("", PairReport { progress: wrong, ..nothing() }, "are those of the job? `weir inc list`"),
+            ("", ConnectionReport { progress: wrong, ..nothing() }, "are those of the job? `weir inc list`"),
         ] {
             let remedy = told(keys, report, (0, false)).unwrap();
             assert!(remedy.contains(says), "{says}: {remedy}");
@@ -208,9 +208,11 @@ mod tests {
     #[test]
     fn whoever_met_at_a_controller_is_sent_to_who_still_knows() {
         let failed =
-            || PairReport { failure: Some(Failure::Request(Status::RemoteOperational)), ..nothing() };
-        let refused =
-            || PairReport { failure: Some(Failure::Request(Status::RemoteInvalidRequest)), ..nothing() };
+            || ConnectionReport { failure: Some(Failure::Request(Status::RemoteOperational)), ..nothing() };
+        let refused = || ConnectionReport {
+            failure: Some(Failure::Request(Status::RemoteInvalidRequest)),
+            ..nothing()
+        };
         for (keys, report) in
             [("", failed()), ("inc.write = true\nremote_address = 4096\nremote_key = 9\n", refused())]
         {

@@ -9,7 +9,7 @@ use weir_endpoint::dcqcn::trace::CSV_HEADER;
 use weir_endpoint::rclink::link;
 use weir_endpoint::roce;
 use weir_endpoint::station::roce::{Ended, Results as Form};
-use weir_endpoint::station::{Adapter, Address, Kind, PairReport, StationReport};
+use weir_endpoint::station::{Address, ConnectionReport, EndpointCounters, Kind, StationReport};
 use weir_inc::immediate::{ALL_RANKS, Immediate};
 use weir_layout::{Grid, Unit, counted};
 
@@ -17,7 +17,7 @@ use weir_layout::{Grid, Unit, counted};
 #[derive(Debug)]
 struct Line<'a> {
     port: &'a str,
-    report: PairReport,
+    report: ConnectionReport,
     /// Which rank it is, if it is one.
     rank: Option<Rank<'a>>,
 }
@@ -145,8 +145,11 @@ impl<'a> Results<'a> {
         let mut lines = Vec::new();
         for (port, seat) in seats.iter().enumerate() {
             let name = config.ports[port].port.name.as_str();
-            let line =
-                |report: PairReport| Line { port: name, rank: rank_of(config, port, report.number), report };
+            let line = |report: ConnectionReport| Line {
+                port: name,
+                rank: rank_of(config, port, report.number),
+                report,
+            };
             lines.extend(seat.station.pairs().map(line));
         }
         let names = config.ports.iter().map(|port| port.port.name.as_str());
@@ -334,13 +337,13 @@ pub fn trace(seats: &[Seat]) -> String {
 }
 
 /// What was sent again, and why.
-fn again(adapter: &Adapter) -> String {
+fn again(adapter: &EndpointCounters) -> String {
     match adapter {
-        Adapter::Roce(c) => format!(
+        EndpointCounters::Roce(c) => format!(
             "sent again {} ({} NAKs, {} RNR, {} overdue); gaps seen {}, ",
             c.tx_retransmitted, c.rx_nak_sequence, c.rx_nak_rnr, c.timeouts, c.tx_nak_sequence
         ),
-        Adapter::RcLink(c) => format!(
+        EndpointCounters::RcLink(c) => format!(
             "sent again {} ({} overdue); gaps seen {}, ",
             c.tx_retransmitted, c.timeouts, c.rx_out_of_sequence
         ),
@@ -390,8 +393,8 @@ fn line_json(line: &Line<'_>) -> Value {
 
 fn port_json(name: &str, r: &StationReport, lost: u64) -> Value {
     let mut all = match &r.adapter {
-        Adapter::Roce(counters) => roce_json(counters),
-        Adapter::RcLink(counters) => rclink_json(counters),
+        EndpointCounters::Roce(counters) => roce_json(counters),
+        EndpointCounters::RcLink(counters) => rclink_json(counters),
     };
     let common = json!({
         "name": name,
@@ -420,7 +423,7 @@ fn roce_json(c: &roce::hca::Counters) -> Value {
     json!({
         "rx_bad_icrc": c.rx_bad_icrc,
         "rx_malformed": c.rx_malformed,
-        "rx_unknown_qp": c.rx_unknown_qp,
+        "rx_no_matching_qp": c.rx_no_matching_qp,
         "rx_duplicates": c.rx_duplicates,
         "rx_out_of_sequence": c.rx_out_of_sequence,
         "rx_nak_sequence": c.rx_nak_sequence,
@@ -435,7 +438,7 @@ fn roce_json(c: &roce::hca::Counters) -> Value {
 fn rclink_json(c: &link::Counters) -> Value {
     json!({
         "rx_malformed": c.rx_malformed,
-        "rx_unknown_qp": c.rx_unknown,
+        "rx_no_matching_qp": c.rx_unknown,
         "rx_duplicates": c.rx_duplicates,
         "rx_out_of_sequence": c.rx_out_of_sequence,
         "rx_no_room": c.rx_no_room,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_config::{Config, HostProtocol, LabFlow, LabPattern, PortRate};
 use weir_dataplane::types::{Mac, PortId};
 use weir_dpdk::{Clock, Mempool};
-use weir_endpoint::station::{PairReport, Station, StationReport};
+use weir_endpoint::station::{ConnectionReport, Station, StationReport};
 
 /// Rate of hosts on ports without one, bit/s.
 const UNSHAPED: u64 = 1_000_000_000;
@@ -99,9 +99,9 @@ pub struct FlowResult {
     /// Traffic class of its frames.
     pub class: u8,
     /// The sender's end.
-    pub sent: PairReport,
+    pub sent: ConnectionReport,
     /// The receiver's end.
-    pub received: PairReport,
+    pub received: ConnectionReport,
 }
 
 /// What all hosts came to.

@@ -10,7 +10,7 @@ use crate::roce::verbs::Status;
 use crate::station::MIN_MESSAGE;
 use crate::station::cable::Cable;
 use crate::station::pattern::Pattern;
-use crate::station::report::{Adapter, Address, Kind, PairReport, Progress, StationReport};
+use crate::station::report::{Address, ConnectionReport, EndpointCounters, Kind, Progress, StationReport};
 use crate::traffic::Clock;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ const MULTICAST_END: u64 = 1 << 62;
 const RAW_END: u64 = 1 << 63;
 
 #[derive(Debug)]
-struct Pair {
+struct Connection {
     kind: Kind,
     /// Its number among those of its kind: that of the queue pair.
     number: u16,
@@ -41,7 +41,7 @@ struct Pair {
     progress: Progress,
 }
 
-impl Pair {
+impl Connection {
     /// All it is to do has been done, or can not be done any more.
     fn is_done(&self) -> bool {
         let p = &self.progress;
@@ -63,7 +63,7 @@ pub struct Station {
     link: Link,
     cable: Cable,
     reader: Option<Clock>,
-    pairs: Vec<Pair>,
+    pairs: Vec<Connection>,
     /// Whose multicast messages and raw frames wait in the endpoint, oldest first.
     groups: VecDeque<usize>,
     raws: VecDeque<usize>,
@@ -148,7 +148,7 @@ impl Station {
             Kind::Multicast | Kind::Raw => [here, peer].map(|from| Pattern::new(end(from, 0), above)),
         };
         let reliable = kind == Kind::Qp && self.link.is_reliable();
-        self.pairs.push(Pair {
+        self.pairs.push(Connection {
             kind,
             number,
             peer,
@@ -171,12 +171,12 @@ impl Station {
     /// Every message that was to be sent is acknowledged or has left, every one that was to come has come or is
     /// lost, and all that came is read.
     pub fn is_done(&self) -> bool {
-        !self.link.has_events() && self.pairs.iter().all(Pair::is_done)
+        !self.link.has_events() && self.pairs.iter().all(Connection::is_done)
     }
 
     /// The connections, in the order they were added.
-    pub fn pairs(&self) -> impl Iterator<Item = PairReport> + '_ {
-        self.pairs.iter().map(|pair| PairReport {
+    pub fn pairs(&self) -> impl Iterator<Item = ConnectionReport> + '_ {
+        self.pairs.iter().map(|pair| ConnectionReport {
             kind: pair.kind,
             number: u32::from(pair.number),
             peer: (
@@ -201,7 +201,7 @@ impl Station {
     pub fn report(&self, now: Nanos) -> StationReport {
         let (carried, reaction) = (&self.cable.carried, self.link.reaction());
         StationReport {
-            adapter: Adapter::RcLink(*self.link.counters()),
+            adapter: EndpointCounters::RcLink(*self.link.counters()),
             paused_ns: std::array::from_fn(|p| reaction.paused_ns(p, now)),
             pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| reaction.transitions(p)),
             control: *reaction.counters(),
@@ -271,7 +271,7 @@ impl Station {
         }
     }
 
-    fn qp(&mut self, number: u16) -> Option<&mut Pair> {
+    fn qp(&mut self, number: u16) -> Option<&mut Connection> {
         self.pairs.iter_mut().find(|pair| pair.kind == Kind::Qp && pair.number == number)
     }
 
@@ -282,7 +282,7 @@ impl Station {
             let step = reader.step(payload.len());
             reader.advance(step);
         }
-        let ours = |pair: &&mut Pair| match kind {
+        let ours = |pair: &&mut Connection| match kind {
             Kind::Qp => pair.kind == kind && u64::from(pair.number) == from,
             // Only who does not send hears: the peer of who sends is a group.
             Kind::Multicast | Kind::Raw => pair.kind == kind && pair.peer == from && pair.outgoing.is_none(),

@@ -9,7 +9,7 @@ use crate::rclink::frame::{self, Codec};
 use crate::rclink::link::{Counters, FlowControl, LinkConfig};
 use crate::rclink::watermark::PauseWatermarks;
 use crate::station::net::{DELAY, Limits, Net, OPEN, RATE, SECOND, ip, mac};
-use crate::station::{Adapter, Progress};
+use crate::station::{EndpointCounters, Progress};
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::Mac;
 
@@ -68,8 +68,8 @@ fn stream(messages: u64) -> Option<Stream> {
 
 fn counters(net: &Net, station: usize) -> Counters {
     match net.stations[station].report(net.now).adapter {
-        Adapter::RcLink(counters) => counters,
-        Adapter::Roce(_) => unreachable!("all are RC Link"),
+        EndpointCounters::RcLink(counters) => counters,
+        EndpointCounters::Roce(_) => unreachable!("all are RC Link"),
     }
 }
 

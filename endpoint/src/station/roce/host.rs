@@ -5,7 +5,7 @@ use super::config::{PairConfig, Rate, Remote, SLOTS, StationConfig, StationError
 use super::echo;
 use super::rank::{Collective, Rank, Results};
 use super::traffic::{Incoming, Outgoing};
-use crate::dcqcn::firmware::Adapter as Control;
+use crate::dcqcn::firmware::RateController as Control;
 use crate::dcqcn::trace::Trace;
 use crate::roce::cq::CqId;
 use crate::roce::hca::{Event, Failure, Hca, QpError, TxKind};
@@ -16,7 +16,7 @@ use crate::roce::wire::Qpn;
 use crate::station::MIN_MESSAGE;
 use crate::station::cable::Cable;
 use crate::station::pattern::{Pattern, mix};
-use crate::station::report::{Adapter, Address, Kind, PairReport, Progress, StationReport};
+use crate::station::report::{Address, ConnectionReport, EndpointCounters, Kind, Progress, StationReport};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use weir_dataplane::pfc::NEVER;
@@ -32,7 +32,7 @@ const ANSWERS: usize = 64;
 const SMALL_PRIORITY: u8 = 0;
 
 #[derive(Debug)]
-struct Pair {
+struct Connection {
     qpn: Qpn,
     config: PairConfig,
     cq: CqId,
@@ -48,7 +48,7 @@ struct Pair {
     progress: Progress,
 }
 
-impl Pair {
+impl Connection {
     /// All it is to do has been done, or can not be done any more.
     fn is_done(&self) -> bool {
         if let Some(rank) = &self.rank {
@@ -86,7 +86,7 @@ pub struct Station {
     hca: Hca,
     reaction: Reaction,
     link: Cable,
-    pairs: Vec<Pair>,
+    pairs: Vec<Connection>,
     ask_at: Nanos,
     /// ARP messages and echo replies to be sent.
     small: VecDeque<Vec<u8>>,
@@ -153,7 +153,7 @@ impl Station {
             (0..SLOTS).for_each(|slot| incoming.post(slot, qpn, &mut self.hca));
         }
         let outgoing = config.stream.map(|s| Outgoing::new(s, Pattern::new(here, there), sent, va));
-        self.pairs.push(Pair {
+        self.pairs.push(Connection {
             qpn,
             config,
             cq,
@@ -268,12 +268,12 @@ impl Station {
 
     /// Every message that was to be sent is acknowledged, every one that was to come has come.
     pub fn is_done(&self) -> bool {
-        self.pairs.iter().all(Pair::is_done)
+        self.pairs.iter().all(Connection::is_done)
     }
 
     /// The connections, in the order they were added.
-    pub fn pairs(&self) -> impl Iterator<Item = PairReport> + '_ {
-        self.pairs.iter().map(|pair| PairReport {
+    pub fn pairs(&self) -> impl Iterator<Item = ConnectionReport> + '_ {
+        self.pairs.iter().map(|pair| ConnectionReport {
             kind: Kind::Qp,
             number: pair.qpn.0,
             peer: (Address::Ip(pair.config.peer.ip), pair.config.peer.qpn.0),
@@ -297,7 +297,7 @@ impl Station {
     pub fn report(&self, now: Nanos) -> StationReport {
         let carried = &self.link.carried;
         StationReport {
-            adapter: Adapter::Roce(*self.hca.counters()),
+            adapter: EndpointCounters::Roce(*self.hca.counters()),
             paused_ns: std::array::from_fn(|p| self.reaction.paused_ns(p, now)),
             pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| self.reaction.transitions(p)),
             control: *self.reaction.counters(),
@@ -410,7 +410,7 @@ impl Station {
         if completion.status != Status::Success {
             return; // The failure of the queue pair is an event of its own.
         }
-        let Pair { qpn, config, incoming, progress, outgoing, rank, .. } = &mut self.pairs[at];
+        let Connection { qpn, config, incoming, progress, outgoing, rank, .. } = &mut self.pairs[at];
         match (completion.verb, completion.imm, rank) {
             (Verb::Send | Verb::Write, ..) => {
                 progress.acknowledged += 1;

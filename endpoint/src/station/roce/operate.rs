@@ -2,7 +2,7 @@
 
 use super::Station;
 use crate::dcqcn::access::{self, AccessError};
-use crate::dcqcn::firmware::{Adapter, Dcqcn, DcqcnError};
+use crate::dcqcn::firmware::{Dcqcn, DcqcnError, RateController};
 use crate::dcqcn::registers::Register;
 use crate::dcqcn::trace::Trace;
 use crate::roce::wire::Qpn;
@@ -27,7 +27,7 @@ pub enum OrderError {
 }
 
 impl Station {
-    fn control_of(&mut self, qpn: Qpn) -> Result<(usize, &mut Adapter), OrderError> {
+    fn control_of(&mut self, qpn: Qpn) -> Result<(usize, &mut RateController), OrderError> {
         let at = self.pairs.iter().position(|pair| pair.qpn == qpn).ok_or(OrderError::NoQueuePair(qpn))?;
         Ok((at, self.pairs[at].control.as_mut().ok_or(OrderError::Fixed(qpn))?))
     }
@@ -110,9 +110,9 @@ impl Station {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dcqcn::reaction_point::Params;
     use crate::dcqcn::registers::{At, GlobalRegister, MASK_BIT, TIMER_START_BIT};
     use crate::dcqcn::scheme::{Outstanding, Scheme};
-    use crate::dcqcn::standard::Params;
     use crate::station::roce::tests::{config, pair};
     use crate::station::roce::{PairConfig, Rate, Remote};
 

@@ -1,23 +1,23 @@
 use super::*;
 use crate::checksum::ones_complement_sum;
 use crate::dcqcn::firmware::Dcqcn;
+use crate::dcqcn::reaction_point::Params;
 use crate::dcqcn::scheme::{Outstanding, Scheme};
-use crate::dcqcn::standard::Params;
 use crate::dcqcn::trace::Cause;
 use crate::rc::psn::Psn;
 use crate::roce::hca::Failure;
 use crate::roce::qp::TrafficClass;
 use crate::roce::verbs::Status;
 use crate::roce::wire::Qpn;
-use crate::station::Adapter;
+use crate::station::EndpointCounters;
 use crate::station::net::{Limits, Net, OPEN, RATE, SECOND, ip, mac};
 use std::net::IpAddr;
 
 /// What the adapter of a station counted.
 fn counters(net: &Net, station: usize) -> crate::roce::hca::Counters {
     match net.stations[station].report(net.now).adapter {
-        Adapter::Roce(counters) => counters,
-        Adapter::RcLink(_) => unreachable!("all are RoCE"),
+        EndpointCounters::Roce(counters) => counters,
+        EndpointCounters::RcLink(_) => unreachable!("all are RoCE"),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
 use weir_dataplane::types::Nanos;
-use weir_endpoint::dcqcn::firmware::{Adapter, Dcqcn};
+use weir_endpoint::dcqcn::firmware::{Dcqcn, RateController};
 use weir_endpoint::flow::{Arrival, Flow, Pace, Received, Sent};
 use weir_endpoint::roce::cq::CqId;
 use weir_endpoint::roce::hca::{Event, Failure, Hca, TxKind};
@@ -44,7 +44,7 @@ pub(in crate::fabric) struct Rank {
     ranks: u16,
     window: u64,
     flow: Flow,
-    control: Option<Adapter>,
+    control: Option<RateController>,
     reaction: Reaction,
     begun: bool,
     posted: u64,
@@ -85,8 +85,8 @@ impl Rank {
         let region = vec![0; 2 * depth * usize::from(flow.payload)];
         let lkey = hca.register(BASE, region, access)?.lkey;
         let control = match flow.pace {
-            Pace::Dcqcn(params) => Some(Adapter::new(&Dcqcn::plain(params), 0).ok()?),
-            Pace::Adapter { dcqcn, .. } => Some(Adapter::new(&dcqcn, 0).ok()?),
+            Pace::Dcqcn(params) => Some(RateController::new(&Dcqcn::plain(params), 0).ok()?),
+            Pace::Scheme { dcqcn, .. } => Some(RateController::new(&dcqcn, 0).ok()?),
             Pace::Line | Pace::Fixed(_) | Pace::Acks(_) => None,
         };
         let qp = QpConfig {
@@ -306,7 +306,7 @@ impl Rank {
         if self.sending {
             return Some(now);
         }
-        let control = self.control.as_ref().and_then(Adapter::next_timeout);
+        let control = self.control.as_ref().and_then(RateController::next_timeout);
         let timers = [self.hca.next_timeout_after(now), control, Some(self.reaction.next_expiry())];
         timers.into_iter().flatten().filter(|at| *at > now && *at != Nanos::MAX).min()
     }
@@ -320,7 +320,7 @@ impl Rank {
             timeouts: counters.timeouts,
             ..Sent::default()
         };
-        (sent, self.control.as_ref().map(Adapter::rate))
+        (sent, self.control.as_ref().map(RateController::rate))
     }
 
     /// What it has received.
@@ -353,6 +353,6 @@ impl Rank {
     /// Frames that belong to nothing.
     pub fn unexpected(&self) -> u64 {
         let counters = self.hca.counters();
-        counters.rx_unknown_qp + counters.rx_malformed + counters.rx_bad_icrc + counters.rx_not_roce
+        counters.rx_no_matching_qp + counters.rx_malformed + counters.rx_bad_icrc + counters.rx_not_roce
     }
 }

@@ -557,5 +557,5 @@ impl CongestionControl for RateControl {
 }
 
 #[cfg(test)]
-#[path = "standard_tests.rs"]
+#[path = "reaction_point_tests.rs"]
 mod tests;
