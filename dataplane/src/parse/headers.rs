@@ -165,8 +165,8 @@ fn ecn_field(place: EcnPlace, class: u8) -> EcnField {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opcodes {
     mask: u8,
-    cnp: u8,
-    ack: u8,
+    pub cnp: u8,
+    pub ack: u8,
     /// Bytes of the transport header.
     pub header_len: usize,
 }

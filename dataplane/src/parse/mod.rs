@@ -11,6 +11,7 @@ mod headers;
 mod key;
 mod membership;
 mod profile;
+mod sample;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ pub(crate) use key::in_vlan;
 pub use key::{GROUP_BIT, KeyParts, key_space};
 pub use membership::MembershipFrame;
 pub use profile::{DEFAULT_MAX_FRAME, Profile};
+pub use sample::{NoField, Sample};
 
 use crate::drops::DropReason;
 use crate::ecn::CE;

@@ -20,10 +20,10 @@ const NO_ECN: EcnField = EcnField { place: EcnPlace::None, codepoint: 0 };
 
 /// A field as one eight-byte load inside the header, a shift and a mask.
 #[derive(Clone, Copy, Debug)]
-struct Load {
-    byte: usize,
-    shift: u32,
-    mask: u64,
+pub(super) struct Load {
+    pub byte: usize,
+    pub shift: u32,
+    pub mask: u64,
 }
 
 impl Load {
@@ -50,18 +50,18 @@ pub struct Profile {
     pub(super) header_len: usize,
     pub(super) max_frame: usize,
     space: u64,
-    dst: Load,
-    src: Load,
+    pub(super) dst: Load,
+    pub(super) src: Load,
     /// One bit, or none (mask 0) where the format has no group addresses.
-    dst_group: Load,
+    pub(super) dst_group: Load,
     src_group: Load,
     /// That of the source, in the first 16 bytes of a frame as two little-endian words.
     pub(super) src_group_bits: [u64; 2],
-    tc: Option<u8>,
+    pub(super) tc: Option<u8>,
     pub(super) ethertype: Option<usize>,
     pub(super) vlan: bool,
     pub(super) ip: bool,
-    ecn: EcnSource,
+    pub(super) ecn: EcnSource,
     pub(super) opcodes: Opcodes,
     pub(super) transport: Transport,
     pub(super) udp_port: u16,
