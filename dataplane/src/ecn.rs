@@ -52,6 +52,16 @@ impl Wred {
         let scaled = u128::from(random) * u128::from(self.kmax - self.kmin);
         scaled < u128::from(self.pmax) * u128::from(depth - self.kmin)
     }
+
+    /// Share of the 2^32 random values for which it signals at `depth`: it says yes to all values below one of them.
+    pub fn share(&self, depth: u64) -> u64 {
+        let (mut low, mut high) = (0, ONE_Q32);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.decide(depth, middle as u32) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
 }
 
 /// A probability in millionths as 32 fractional bits: 50_000 is 5 %. Above one million is one.

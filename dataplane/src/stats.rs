@@ -325,6 +325,10 @@ counters! {
         at_ns: one,
         /// Bytes held by each egress queue, until the driver has taken them.
         queue_bytes: per_priority,
+        /// Bytes of the frames that wait in each egress queue, as the laws of marking and early drop count them.
+        queue_depth: per_priority,
+        /// Why each egress queue takes no frames until it has been emptied: 1 and the number of the [`DropReason`]; 0: it does.
+        queue_flushing: per_priority,
         /// Most bytes each egress queue may hold now.
         queue_limit: per_priority,
         /// Highest use of each egress queue since start.
@@ -335,6 +339,8 @@ counters! {
         pg_shared: per_priority,
         /// Bytes of each priority group in headroom.
         pg_headroom: per_priority,
+        /// Priority groups over their line, a bit each.
+        pg_xoff: one,
         /// The moving Xoff line: most shared bytes each priority group may hold now.
         pg_limit: per_priority,
         /// Where each priority group would resume now, in shared-pool bytes.

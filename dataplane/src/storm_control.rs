@@ -27,7 +27,7 @@ impl FloodKind {
     pub const ALL: [Self; 3] = [Self::Broadcast, Self::UnknownUnicast, Self::Multicast];
 
     /// That of a frame for a group. Only formats whose addresses have 48 bits have a broadcast address.
-    pub(crate) fn of_group(dst_key: u64) -> Self {
+    pub fn of_group(dst_key: u64) -> Self {
         let is_broadcast = KeyParts::of(dst_key).is_broadcast();
         if is_broadcast { Self::Broadcast } else { Self::Multicast }
     }
@@ -131,6 +131,15 @@ impl Policers {
             });
         }
         open
+    }
+
+    /// Kinds of which a bit is set are above their limit now, as was seen elsewhere.
+    pub fn assume(&mut self, exceeded: u64) {
+        for (kind, bucket) in self.buckets.iter_mut().enumerate() {
+            if let Some(bucket) = bucket.as_mut().filter(|_| exceeded >> kind & 1 == 1) {
+                bucket.pay(1 << 16);
+            }
+        }
     }
 
     /// Kinds of which no frame would pass at `now`, a bit each.

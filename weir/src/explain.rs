@@ -15,7 +15,7 @@ use weir_dataplane::explain::{Occupancy, explain as ask};
 use weir_dataplane::mmu::Held;
 use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_mgmt::admin::Fault;
-use weir_mgmt::admin::explain::{Question, answer, text};
+use weir_mgmt::admin::explain::{Question, answer, fault as why, text};
 use weir_mgmt::api::documents::{ExplainedFrame, json};
 use weir_mgmt::mcast::McastReading;
 use weir_mgmt::{api, client};
@@ -28,9 +28,13 @@ pub struct ExplainArgs {
     /// Port the frame arrives on.
     #[arg(long)]
     pub port: String,
-    /// Port or LAG it leaves by, of a LAG the member whose queue is the fullest; the port whose queue is the fullest unless given.
+    /// Port or LAG it leaves by, of a LAG the member whose queue is the fullest; the port whose queue is the fullest unless given. Of a
+    /// frame with several copies the one to be shown.
     #[arg(long)]
     pub to: Option<String>,
+    /// Its destination address: it goes where the forwarding table says.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["flood", "group"])]
+    pub dst: Option<String>,
     /// Bytes, without FCS.
     #[arg(long, default_value_t = 1024)]
     pub len: u32,
@@ -46,9 +50,9 @@ pub struct ExplainArgs {
     /// Its AFH traffic-class octet.
     #[arg(long)]
     pub tc: Option<u8>,
-    /// Its ECN code point.
-    #[arg(long, default_value = "ect0", value_parser = ["not-ect", "ect1", "ect0", "ce"])]
-    pub ecn: String,
+    /// Its ECN code point; ect0 unless given, if it is IP.
+    #[arg(long, value_parser = ["not-ect", "ect1", "ect0", "ce"])]
+    pub ecn: Option<String>,
     /// What it is: CNP and ACK frames have a class of their own.
     #[arg(long, default_value = "data", value_parser = ["data", "cnp", "ack", "lldp"])]
     pub kind: String,
@@ -56,7 +60,7 @@ pub struct ExplainArgs {
     #[arg(long, value_parser = ["broadcast", "unknown_unicast", "multicast"])]
     pub flood: Option<String>,
     /// Multicast group it is for, an IP or MAC address: it goes where the group is joined, and to routers.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["to", "flood"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "flood")]
     pub group: Option<String>,
     /// With a file: bytes its priority group holds, e.g. 200KB.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
@@ -99,12 +103,13 @@ fn question(args: &ExplainArgs) -> Question {
     let all = [
         ("port", Some(args.port.clone())),
         ("to", args.to.clone()),
+        ("dst", args.dst.clone()),
         ("len", Some(args.len.to_string())),
         ("dscp", number(args.dscp)),
         ("pcp", number(args.pcp)),
         ("vid", args.vid.map(|vid| vid.to_string())),
         ("tc", number(args.tc)),
-        ("ecn", Some(args.ecn.clone())),
+        ("ecn", args.ecn.clone()),
         ("kind", Some(args.kind.clone())),
         ("flood", args.flood.clone()),
         ("group", args.group.clone()),
@@ -123,18 +128,24 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     };
     // Nobody has joined any group yet.
     let mcast = McastReading::default();
-    let (asked, _) = question.asked(&config, &params, &mcast).map_err(fault)?;
-    // Its class does not depend on what is held; where it goes follows from it.
-    let plain = ask(&params, &Occupancy::default(), &asked)?;
+    let (asked, _) = question.asked(&config, &params, &mcast, None).map_err(fault)?;
+    // What it is charged to does not depend on what is held; what becomes of it follows from that.
+    let plain = ask(&params, &Occupancy::default(), &asked).map_err(|error| fault(why(error)))?;
     let n = config.ports.len() * PRIORITIES;
     let mut seen = Occupancy { groups: vec![Held::default(); n], queues: vec![0; n], ..Occupancy::default() };
-    let group = asked.port.index() * PRIORITIES + usize::from(plain.class.pg);
-    seen.groups[group] = Held { used: args.used, headroom: args.headroom_used, xoff: args.headroom_used > 0 };
+    let group = plain.group.as_ref().map_or(usize::MAX, |group| group.ix.0 as usize);
+    match seen.groups.get_mut(group) {
+        Some(held) => {
+            *held = Held { used: args.used, headroom: args.headroom_used, xoff: args.headroom_used > 0 };
+        }
+        // Behind those of the ports is the control pool.
+        None => seen.control = vec![args.used],
+    }
     // Any other group will do: what counts is what it leaves of the pool.
     let other = (0..n).find(|i| *i != group).unwrap_or(0);
     seen.groups[other].used += if args.others > 0 { args.others + params.mmu.pgs[other].reserved } else { 0 };
-    if let Some(to) = plain.to {
-        seen.queues[to.index() * PRIORITIES + usize::from(plain.class.queue)] = args.queued;
+    if let (Some(copy), Some(class)) = (plain.shown, plain.class) {
+        seen.queues[copy.out.index() * PRIORITIES + usize::from(class.queue)] = args.queued;
     }
-    answer(&config, &params, &seen, &mcast, question).map_err(fault)
+    answer(&config, &params, &seen, &mcast, None, question).map_err(fault)
 }

@@ -360,7 +360,7 @@ mod tests {
                 json!({ "event": "arrived", "frame": n, "at_ns": 1500, "port": "p0", "len_bytes": 60, "bytes": "aabb",
                     "parsed": { "kind": "data", "malformed_l3": false }, "class": { "tc": 3, "pg": 3, "queue": 3 },
                     "lookup": "port p1", "charge_bytes": 60, "copies": copies, "copies_aside": 0, "verdict": "admitted",
-                    "group": { "used_bytes": [0, 60], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] },
+                    "group": { "control_pool": false, "used_bytes": [0, 60], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] },
                     "queue": { "used_bytes": [7, 67] } }),
             )
         };

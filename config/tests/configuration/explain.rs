@@ -3,9 +3,9 @@
 use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
-use weir_dataplane::explain::{Asked, Occupancy, explain};
+use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
 use weir_dataplane::lag::LagParams;
-use weir_dataplane::mmu::{AdmitVerdict, Held, Mmu, PgIx, QueueIx};
+use weir_dataplane::mmu::{Held, Mmu, PgIx, PgView, QueueIx};
 use weir_dataplane::parse::{HashFields, Kind};
 use weir_dataplane::portset::PortSet;
 use weir_dataplane::stats::PortGauges;
@@ -25,25 +25,43 @@ fn params() -> SwitchParams {
 fn frame() -> Asked {
     Asked {
         port: PortId(0),
+        dst: None,
         to: None,
         len: 1000,
         dscp: Some(26),
         pcp: None,
         vid: None,
         tc: None,
-        ecn: 2,
+        ecn: None,
         kind: Kind::Data,
         flood: None,
-        group: false,
+        group: None,
     }
+}
+
+/// Bytes it takes of the reserve, of the shared pool and of headroom.
+fn takes(told: &Explanation) -> [u64; 3] {
+    let group = told.group.as_ref().unwrap();
+    let reserve = |view: &PgView| view.used - view.shared;
+    let (before, after) = (&group.before, &group.after);
+    [reserve(after) - reserve(before), after.shared - before.shared, after.headroom - before.headroom]
+}
+
+fn is_admitted(told: &Explanation) -> bool {
+    told.lost.is_empty() && !told.copies.is_empty()
+}
+
+fn lost(told: &Explanation) -> Vec<DropReason> {
+    told.lost.iter().map(|(reason, _)| *reason).collect()
 }
 
 #[test]
 fn an_empty_switch_takes_a_frame_out_of_the_reserve() {
     let told = explain(&params(), &Occupancy::default(), &frame()).unwrap();
-    assert_eq!((told.class.queue, told.class.pg, told.charge), (3, 3, 1024));
-    assert_eq!((told.verdict, told.takes, told.pauses), (AdmitVerdict::Admitted, [1024, 0, 0], 0));
-    assert_eq!((told.to, told.mark.unwrap().1), (Some(PortId(1)), 0));
+    let (class, group, copy) = (told.class.unwrap(), told.group.unwrap(), told.shown.unwrap());
+    assert_eq!((class.queue, class.pg, group.charge), (3, 3, 1024));
+    assert_eq!((is_admitted(&told), takes(&told), group.pauses), (true, [1024, 0, 0], 0));
+    assert_eq!((copy.out, copy.mark.unwrap().1), (PortId(1), 0));
 }
 
 #[test]
@@ -56,15 +74,16 @@ fn at_the_line_it_goes_to_headroom_and_pauses_beyond_that_it_is_lost() {
     seen.groups[3].used = 4096 + shared / 2;
     seen.queues[16 + 3] = 400_000;
     let told = explain(&params, &seen, &frame()).unwrap();
-    assert_eq!((told.verdict, told.takes), (AdmitVerdict::AdmittedXoff, [0, 0, 1024]));
-    assert_eq!((told.pauses, told.to), (1 << 3, Some(PortId(2))));
+    let (group, copy) = (told.group.unwrap(), told.shown.unwrap());
+    assert_eq!((is_admitted(&told), group.xoff, takes(&told)), (true, true, [0, 0, 1024]));
+    assert_eq!((group.pauses, copy.out), (1 << 3, PortId(2)));
     // Above Kmax, 384 000 bytes on a virtual port, everything is marked.
-    assert_eq!(told.mark.unwrap().1, ONE_Q32);
-    seen.groups[3].headroom = told.pg.headroom_limit;
+    assert_eq!(copy.mark.unwrap().1, ONE_Q32);
+    seen.groups[3].headroom = group.before.headroom_limit;
     seen.groups[3].xoff = true;
     let told = explain(&params, &seen, &frame()).unwrap();
-    assert_eq!(told.verdict, AdmitVerdict::Refused(DropReason::IngressHeadroom));
-    assert_eq!((told.takes, told.pauses), ([0; 3], 1 << 3));
+    assert_eq!(lost(&told), [DropReason::IngressHeadroom]);
+    assert_eq!((takes(&told), told.group.unwrap().pauses), ([0; 3], 1 << 3));
 }
 
 #[test]
@@ -75,18 +94,18 @@ fn a_flooded_frame_is_held_against_the_limit_of_its_kind() {
     let mut gauges = vec![PortGauges::default(); 3];
     let ask = |params: &SwitchParams, gauges: &[PortGauges], flood| {
         let asked = Asked { flood, ..frame() };
-        let told = explain(params, &Occupancy::of(params, gauges.iter()), &asked).unwrap();
-        (told.flood_limit, told.verdict)
+        let told = explain(params, &Occupancy::of(gauges.iter(), [0].into_iter()), &asked).unwrap();
+        (told.flood_limit, lost(&told))
     };
     let (broadcast, unknown) = (Some(FloodKind::Broadcast), Some(FloodKind::UnknownUnicast));
-    assert_eq!(ask(&params, &gauges, broadcast), (Some((limit, false)), AdmitVerdict::Admitted));
+    assert_eq!(ask(&params, &gauges, broadcast), (Some((limit, false)), vec![]));
     gauges[0].flood_exceeded = 1;
-    let refused = AdmitVerdict::Refused(DropReason::IngressBroadcastLimit);
+    let refused = vec![DropReason::IngressBroadcastLimit];
     assert_eq!(ask(&params, &gauges, broadcast), (Some((limit, true)), refused));
-    assert_eq!(ask(&params, &gauges, None), (None, AdmitVerdict::Admitted));
-    assert_eq!(ask(&params, &gauges, unknown), (None, AdmitVerdict::Admitted));
+    assert_eq!(ask(&params, &gauges, None), (None, vec![]));
+    assert_eq!(ask(&params, &gauges, unknown), (None, vec![]));
     params.ports[0].unknown_unicast = UnknownUnicast::Drop;
-    assert_eq!(ask(&params, &gauges, unknown).1, AdmitVerdict::Refused(DropReason::LookupUnknown));
+    assert_eq!(ask(&params, &gauges, unknown).1, [DropReason::LookupUnknown]);
 }
 
 #[test]
@@ -95,15 +114,22 @@ fn what_was_published_is_what_is_restored() {
     let mut gauges = vec![PortGauges::default(); 3];
     gauges[0].pg_used[3] = 10_000;
     gauges[0].pg_headroom[3] = 3_000;
-    gauges[0].xoff_priorities = 1 << 3;
+    gauges[0].pg_xoff = 1 << 3;
+    gauges[1].storm_dropping = 1 << 0;
+    gauges[1].queue_flushing[3] = 1 + DropReason::EgressPortDown as u64;
     gauges[2].queue_bytes[3] = 13_000;
-    let seen = Occupancy::of(&params, gauges.iter());
+    let seen = Occupancy::of(gauges.iter(), [0].into_iter());
     let mut mmu = Mmu::new(params.mmu.clone()).unwrap();
     mmu.restore(&seen.groups, &seen.queues).unwrap();
     mmu.audit().unwrap();
     let pg = mmu.pg(PgIx(3));
     assert_eq!((pg.used, pg.shared, pg.headroom, pg.xoff), (10_000, 10_000 - 4096, 3_000, true));
     assert_eq!(mmu.queue(QueueIx(19)).used, 13_000);
+    let to = Some(PortSet::from_iter([PortId(1)]));
+    for (dscp, reason) in [(0, DropReason::WatchdogDrop), (26, DropReason::EgressPortDown)] {
+        let told = explain(&params, &seen, &Asked { to, dscp: Some(dscp), ..frame() }).unwrap();
+        assert_eq!(lost(&told), [reason], "{told:?}");
+    }
 }
 
 /// A frame for a LAG is asked about at the member whose queue is the fullest, and none goes back to the LAG it came from.
@@ -116,14 +142,16 @@ fn a_frame_leaves_a_lag_by_one_member_and_never_goes_back_to_it() {
     (seen.queues[8 + 3], seen.queues[16 + 3]) = (1_000, 2_000);
     let ask = |params: &SwitchParams, to| {
         let told = explain(params, &seen, &Asked { to, ..frame() }).unwrap();
-        (told.to.unwrap().0, told.verdict)
+        (told.shown.map(|copy| copy.out.0), lost(&told))
     };
-    assert_eq!(ask(&params, Some(of([1, 2]))), (2, AdmitVerdict::Admitted));
-    let back = AdmitVerdict::Refused(DropReason::LookupSamePort);
-    assert_eq!(ask(&params, Some(of([0, 0]))), (0, back));
+    assert_eq!(ask(&params, Some(of([2, 2]))), (Some(2), vec![]));
+    let back = (None, vec![DropReason::LookupSamePort]);
+    assert_eq!(ask(&params, Some(of([0, 0]))), back);
     params.lags = vec![LagParams { members: of([0, 2]), fields: HashFields::L4 }];
-    assert_eq!(ask(&params, None), (1, AdmitVerdict::Admitted));
-    assert_eq!(ask(&params, Some(of([2, 2]))), (2, back));
+    assert_eq!(ask(&params, None), (Some(1), vec![]));
+    assert_eq!(ask(&params, Some(of([2, 2]))), back);
+    params.lags[0].members = of([1, 2]);
+    assert_eq!(ask(&params, Some(of([1, 2]))), (Some(2), vec![]));
 }
 
 /// The lengths are those the parser of the pipeline takes, at the format's and the port's own limit.
@@ -134,16 +162,17 @@ fn a_frame_of_a_wrong_length_is_dropped_as_the_pipeline_does() {
         let bytes = vec![2; len as usize];
         let parsed = params.ports[0].accepted().parse(&bytes, bytes.len());
         let told = explain(&params, &Occupancy::default(), &Asked { len, ..frame() }).unwrap();
-        let want = parsed.map_or_else(AdmitVerdict::Refused, |_| AdmitVerdict::Admitted);
-        assert_eq!(told.verdict, want, "{len}");
+        let want = Vec::from_iter(parsed.err());
+        assert_eq!((lost(&told), told.class.is_some()), (want.clone(), want.is_empty()), "{len}");
         let lldp = Asked { len, kind: Kind::Reserved, ..frame() };
         let mut reads = params.clone();
         reads.ports[0].lldp = true;
         let told = explain(&reads, &Occupancy::default(), &lldp).unwrap();
-        assert_eq!((told.consumed, told.verdict), (want == AdmitVerdict::Admitted, want), "{len}");
+        assert_eq!((told.consumed, lost(&told)), (want.is_empty(), want), "{len}");
+        assert_eq!((told.class, told.group), (None, None));
     }
     let long = explain(&params, &Occupancy::default(), &Asked { len: 1601, ..frame() }).unwrap();
-    assert_eq!(long.verdict, AdmitVerdict::Refused(DropReason::ParseTooLong));
+    assert_eq!(lost(&long), [DropReason::ParseTooLong]);
 }
 
 /// Stations learned at a port that is down are forgotten: what is for them is flooded, or dropped as unknown.
@@ -151,6 +180,7 @@ fn a_frame_of_a_wrong_length_is_dropped_as_the_pipeline_does() {
 fn a_frame_for_a_port_that_is_down_is_unknown_unicast() {
     let mut params = params();
     let named = PortSet::from_iter([PortId(1)]);
+    let out = |told: &Explanation| told.shown.map(|copy| copy.out.0);
     let ask = |params: &SwitchParams, down: &[u16], flood| {
         let seen = Occupancy { down: down.iter().copied().map(PortId).collect(), ..Occupancy::default() };
         explain(params, &seen, &Asked { to: Some(named), flood, ..frame() }).unwrap()
@@ -159,22 +189,24 @@ fn a_frame_for_a_port_that_is_down_is_unknown_unicast() {
     let told = ask(&params, &[1], None);
     assert_eq!(told.down, Some((named, DropReason::LookupPortDown)));
     assert_eq!(told.flood, Some(FloodKind::UnknownUnicast));
-    assert_eq!((told.to, told.verdict), (Some(PortId(2)), AdmitVerdict::Admitted));
+    assert_eq!((out(&told), is_admitted(&told)), (Some(2), true));
     params.ports[1].admin_down = true;
     assert_eq!(ask(&params, &[], None).down, Some((named, DropReason::LookupAdminDown)));
     let broadcast = ask(&params, &[], Some(FloodKind::Broadcast));
     assert_eq!((broadcast.down, broadcast.flood), (None, Some(FloodKind::Broadcast)));
-    assert_eq!((broadcast.to, broadcast.verdict), (Some(PortId(2)), AdmitVerdict::Admitted));
+    assert_eq!((out(&broadcast), is_admitted(&broadcast)), (Some(2), true));
     params.ports[0].unknown_unicast = UnknownUnicast::Drop;
-    let unknown = AdmitVerdict::Refused(DropReason::LookupUnknown);
-    assert_eq!(ask(&params, &[], None).verdict, unknown);
+    assert_eq!(lost(&ask(&params, &[], None)), [DropReason::LookupUnknown]);
     // Behind a LAG they are forgotten when its last member goes down.
     let lag = PortSet::from_iter([PortId(1), PortId(2)]);
     params.lags = vec![LagParams { members: lag, fields: HashFields::L4 }];
     let other = ask(&params, &[1], None);
-    assert_eq!((other.down, other.to, other.verdict), (None, Some(PortId(2)), AdmitVerdict::Admitted));
+    assert_eq!((other.down, out(&other), is_admitted(&other)), (None, Some(2), true));
     let last = ask(&params, &[1, 2], None);
-    assert_eq!((last.down.map(|(ports, _)| ports), last.verdict), (Some(lag), unknown));
+    assert_eq!(
+        (last.down.map(|(ports, _)| ports), lost(&last)),
+        (Some(lag), vec![DropReason::LookupUnknown])
+    );
 }
 
 /// Both lines as they are shown are of the shared pool.
@@ -187,7 +219,7 @@ fn a_group_resumes_at_or_below_the_line_it_pauses_at() {
     let mut last = u64::MAX;
     for used in [0, 4096, shared / 4, shared / 2, shared - 1] {
         seen.groups[4].used = used;
-        let pg = explain(&params, &seen, &frame()).unwrap().pg;
+        let pg = explain(&params, &seen, &frame()).unwrap().group.unwrap().before;
         assert!(pg.lossless && pg.reserved > 0);
         let offset = params.mmu.pgs[3].xon_offset;
         assert_eq!(pg.xon_shared(), pg.limit.saturating_sub(offset), "{used}: {pg:?}");

@@ -165,6 +165,11 @@ impl<F: Frame> Queues<F> {
         self.occupied[out.index()]
     }
 
+    /// So many bytes were seen in a queue elsewhere: what is asked of its depth is answered as there. No frame is behind them.
+    pub fn assume_bytes(&mut self, out: PortId, queue: usize, bytes: u64) {
+        self.active[out.index() * PRIORITIES + queue].bytes = bytes;
+    }
+
     /// Bytes waiting in a queue.
     #[inline(always)]
     pub fn bytes(&self, out: PortId, queue: usize) -> u64 {

@@ -1,26 +1,35 @@
-//! What would happen to a frame that arrived now. Nothing is computed here: the classifier, the MMU and the marking
-//! law of the pipeline are put into the state that was seen, and asked.
+//! What would happen to a frame that arrived now. Nothing is computed here: the frame is made, a switch is put into the state that
+//! was seen, and takes it ([`crate::switch`]). What is told is what has become of it there, and what its admission policy was asked.
+//!
+//! Two things are not seen: that no batch or copy count is left ([`DropReason::IngressNoSlot`], [`DropReason::IngressNoCopy`]), and
+//! that the switch drains at the end of its run. Copies for mirrors are left out.
+
+mod gate;
+
+pub(crate) use gate::AskedMmu;
 
 use crate::classify::Class;
 use crate::drops::DropReason;
-use crate::ecn::{MarkAt, ONE_Q32, Wred};
-use crate::lag::LagParams;
-use crate::mmu::{Admission, AdmitVerdict, Held, Mmu, MmuError, PgIx, PgView, PoolView, QueueIx, QueueView};
-use crate::parse::{EcnField, EcnPlace, Kind, Parsed};
+use crate::ecn::Wred;
+use crate::frame::OwnedFrame;
+use crate::mmu::{Held, Mmu, PgIx, PgView, PoolView, QueueView};
+use crate::parse::{GROUP_BIT, Kind, NoField, Sample};
 use crate::portset::PortSet;
 use crate::stats::PortGauges;
 use crate::storm_control::{FloodKind, FloodLimit};
-use crate::switch::{PortStatus, SwitchParams, UnknownUnicast};
+use crate::switch::{Switch, SwitchError, SwitchParams};
 use crate::types::{PRIORITIES, PortId};
-use crate::vlan::{Retag, Vlans};
+use crate::vlan::Retag;
 
 /// The frame that is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// Port it arrives on.
     pub port: PortId,
-    /// Ports it may leave by, of which the one whose queue of its class is the fullest is asked; `None`: any but that it
-    /// arrives on and those of the same LAG.
+    /// Its destination, as in [`crate::parse::Profile::key`]; `None`: one that fits what else is asked.
+    pub dst: Option<u64>,
+    /// Ports its station is behind, all of one LAG or one alone; without `dst`, `flood` and `group`, `None` is any but that it arrives
+    /// on and those of the same LAG. Of a frame with several copies the one that is told of more closely, if there is one.
     pub to: Option<PortSet>,
     /// Bytes, without FCS.
     pub len: u32,
@@ -32,23 +41,31 @@ pub struct Asked {
     pub vid: Option<u16>,
     /// AFH traffic-class octet, if it has one.
     pub tc: Option<u8>,
-    /// ECN code point: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
-    pub ecn: u8,
+    /// ECN code point: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. `None`: ECT(0) if it is IP.
+    pub ecn: Option<u8>,
     /// What it is to the switch: CNP and ACK frames have a class of their own; a reserved one is LLDP for the nearest bridge.
     pub kind: Kind,
-    /// Why it goes to many ports; `None`: it goes to `to` alone.
+    /// Its destination is one that makes it flooded, as this.
     pub flood: Option<FloodKind>,
-    /// It is for a multicast group: a copy goes to each port of `to`, of which there may be none.
-    pub group: bool,
+    /// It is for a multicast group: a copy goes to each of these ports, of which there may be none. A configured group stays what it is.
+    pub group: Option<PortSet>,
 }
 
-/// What the buffer held when it was looked at: `port * 8 + group` and `port * 8 + queue`.
+/// What the switch held when it was looked at: `port * 8 + group` and `port * 8 + queue`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
     /// Priority groups.
     pub groups: Vec<Held>,
-    /// Egress queues, bytes.
+    /// Egress queues, bytes as they are charged.
     pub queues: Vec<u64>,
+    /// Egress queues, bytes of their frames; those this does not reach, as they are charged.
+    pub depths: Vec<u64>,
+    /// Why egress queues take nothing until they have been emptied.
+    pub flushing: Vec<Option<DropReason>>,
+    /// By port: queues whose frames the watchdog drops, a bit each.
+    pub storm_drop: Vec<u8>,
+    /// By lcore: bytes in its part of the control pool.
+    pub control: Vec<u64>,
     /// By port: kinds of flooded frames ([`FloodKind`]) that are above their limit, a bit each.
     pub flood_exceeded: Vec<u64>,
     /// Ports without a link.
@@ -60,16 +77,21 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// From the published state of all ports.
-    pub fn of<'a>(params: &SwitchParams, gauges: impl Iterator<Item = &'a PortGauges>) -> Self {
-        let mut seen = Self::default();
-        for (port, gauges) in params.ports.iter().zip(gauges) {
+    /// From the published state of all ports, and what is in the part of the control pool of each lcore
+    /// ([`crate::stats::LoopStats::control_used`]).
+    pub fn of<'a>(gauges: impl Iterator<Item = &'a PortGauges>, control: impl Iterator<Item = u64>) -> Self {
+        let mut seen = Self { control: control.collect(), ..Self::default() };
+        for gauges in gauges {
             seen.groups.extend((0..PRIORITIES).map(|pg| Held {
                 used: gauges.pg_used[pg],
                 headroom: gauges.pg_headroom[pg],
-                xoff: gauges.xoff_priorities as u8 & port.pg_priorities[pg] & port.generate.enabled != 0,
+                xoff: gauges.pg_xoff >> pg & 1 == 1,
             }));
             seen.queues.extend(gauges.queue_bytes);
+            seen.depths.extend(gauges.queue_depth);
+            let reason = |word: u64| DropReason::ALL.get(word.checked_sub(1)? as usize).copied();
+            seen.flushing.extend(gauges.queue_flushing.map(reason));
+            seen.storm_drop.push(gauges.storm_dropping as u8);
             seen.flood_exceeded.push(gauges.flood_exceeded);
         }
         seen
@@ -79,213 +101,140 @@ impl Occupancy {
 /// What would happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// How it is classified.
-    pub class: Class,
+    /// How it is classified; `None`: it ends, or is lost, before it is.
+    pub class: Option<Class>,
+    /// Its ECN code point, if it has one.
+    pub ecn: Option<u8>,
     /// Its VLAN and what is done to its tag, if ports know of VLANs and it is in one.
     pub vlan: Option<(u16, Retag)>,
     /// The ports it was to leave by, if frames can leave by none of them now, and why one to a static station there is lost. Learned
     /// stations there are forgotten: it is flooded.
     pub down: Option<(PortSet, DropReason)>,
-    /// Why it goes to many ports; `None`: it goes to one alone.
+    /// Why it goes to many ports; `None`: it goes to one alone, or to a group.
     pub flood: Option<FloodKind>,
     /// The limit of its kind at its port, if it is flooded and there is one, and that it is exceeded.
     pub flood_limit: Option<(FloodLimit, bool)>,
-    /// Bytes it is charged.
-    pub charge: u32,
-    /// Port it leaves by; `None`: there is none that it could be flooded to.
-    pub to: Option<PortId>,
-    /// Its group, its queue at that port and the pools before it.
-    pub pg: PgView,
-    /// See [`Explanation::pg`].
-    pub queue: Option<QueueView>,
-    /// See [`Explanation::pg`].
-    pub pools: PoolView,
-    /// What admission says.
-    pub verdict: AdmitVerdict,
     /// It ends at the switch, which reads it: nothing is charged for it.
     pub consumed: bool,
-    /// Bytes it takes of the reserve, of the shared pool and of headroom.
-    pub takes: [u64; 3],
-    /// The group and its pause after it.
+    /// Why it is lost; if it has several copies, why some of them are. How many frames each.
+    pub lost: Vec<(DropReason, u64)>,
+    /// What it was charged to, if it came as far as its queue: of several, all together.
+    pub group: Option<AskedGroup>,
+    /// The copies that came as far as a queue, by port.
+    pub copies: Vec<AskedCopy>,
+    /// That one of them that was asked for, or else whose queue is the fullest.
+    pub shown: Option<AskedCopy>,
+    /// The pools before it.
+    pub pools: PoolView,
+}
+
+/// The priority group of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedGroup {
+    /// Which.
+    pub ix: PgIx,
+    /// It is the control pool, or a CNP that did not fit that.
+    pub control: Option<ControlPool>,
+    /// Bytes that were to be charged, for all copies; 0: that was not asked any more.
+    pub charge: u32,
+    /// Before the frame.
+    pub before: PgView,
+    /// After it.
     pub after: PgView,
-    /// Priorities the peer is told to pause on its account, a bit each.
+    /// Xoff is sent on its account.
+    pub xoff: bool,
+    /// Priorities the peer is told to pause while the group is over its line, a bit each.
     pub pauses: u8,
-    /// Marking of the queue, and the share of 2^32 frames that are marked at the depth of `queue.used`.
+}
+
+/// What a CNP found of the control pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlPool {
+    /// Room: the group is the pool.
+    Room,
+    /// None: it is charged to its own group, but for so many bytes of some of its copies.
+    Full(u32),
+}
+
+/// A copy of a frame that comes to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedCopy {
+    /// Port it leaves by.
+    pub out: PortId,
+    /// Queue, before the frame.
+    pub queue: QueueView,
+    /// Why it is lost, if it is.
+    pub lost: Option<DropReason>,
+    /// Marking of the queue, and the share of 2^32 frames like it that are marked at the depth there is.
     pub mark: Option<(Wred, u64)>,
-    /// Share of 2^32 frames of its kind that are dropped early at that depth.
+    /// Share of 2^32 frames like it that are dropped early there; if not all are, the rest tells of one that is not.
     pub early_drop: u64,
 }
 
-/// Share of 2^32 random values for which the law signals at `depth`: asked of the law itself, which says yes to all
-/// values below one of them.
-pub fn share(wred: &Wred, depth: u64) -> u64 {
-    let (mut low, mut high) = (0, ONE_Q32);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if wred.decide(depth, middle as u32) { low = middle + 1 } else { high = middle }
-    }
-    low
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExplainError {
+    /// The parameters make no switch.
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
+    /// The port takes no such frames.
+    #[error(transparent)]
+    NoField(#[from] NoField),
 }
 
-/// Last four bits of the address 01:80:c2:00:00:0e.
-const NEAREST_BRIDGE: u16 = 14;
+/// Where frames come from that are asked about, and where they go if it does not matter: addresses of local administration.
+const SOURCE: u64 = 0x0200_5745_4952;
+const STATION: u64 = 0x0200_5746_0000;
+const GROUP: u64 = 0x0300_5746_0000;
+const BROADCAST: u64 = 0xffff_ffff_ffff;
 
-/// Asks the pipeline of a switch with these parameters, in this state.
+impl Asked {
+    /// The frame, from a station to the `n`th address of those that will do.
+    ///
+    /// # Errors
+    /// The first field that frames of the port do not have.
+    pub fn frame(&self, params: &SwitchParams, n: u64) -> Result<OwnedFrame, NoField> {
+        let any = match (self.flood, self.group) {
+            (Some(FloodKind::Broadcast), _) => BROADCAST,
+            (Some(FloodKind::Multicast), _) | (_, Some(_)) => GROUP | GROUP_BIT | n,
+            _ => STATION | n,
+        };
+        let Self { pcp, vid, dscp, tc, ecn, kind, .. } = *self;
+        let (dst, len) = (self.dst.unwrap_or(any), self.len as usize);
+        let said = Sample { dst, src: SOURCE, pcp, vid, dscp, tc, ecn, kind, len };
+        params.ports[self.port.index()].profile.sample(&said).map(OwnedFrame::new)
+    }
+}
+
+/// Asks a switch with these parameters, in this state.
 ///
 /// # Errors
-/// [`MmuError`]: the parameters make no buffer.
-pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result<Explanation, MmuError> {
-    let port = &params.ports[asked.port.index()];
-    let parsed = Parsed {
-        pcp: asked.pcp,
-        dscp: asked.dscp,
-        tc: asked.tc,
-        ecn: EcnField { place: EcnPlace::None, codepoint: asked.ecn },
-        kind: asked.kind,
-        ..Parsed::NOTHING
+/// See [`ExplainError`].
+pub fn explain(params: &SwitchParams, seen: &Occupancy, asked: &Asked) -> Result<Explanation, ExplainError> {
+    let mut whole = SwitchParams {
+        // It holds the copies of one frame, and nobody looks at its counters.
+        frames: 2 * params.ports.len() + 2,
+        copied: 4,
+        flow_cache: 1,
+        observed: false,
+        flows: None,
+        mirrors: Vec::new(),
+        ..params.clone()
     };
-    let class = port.classifier.class(&parsed);
-    let mut mmu = Mmu::new(params.mmu.clone())?;
-    mmu.restore(&seen.groups, &seen.queues)?;
-    let queue_of = |port: usize| QueueIx::of(PortId(port as u16), usize::from(class.queue));
-    let tag = asked.vid.or(asked.pcp.map(|_| 0));
-    let reserved = asked.kind == Kind::Reserved;
-    // What is passed on between bridges is of no VLAN.
-    let vlan = port.vlans.as_ref().filter(|_| !reserved).map(|vlans| vlans.of_tag(tag));
-    let vlans = Vlans::of(params.ports.iter().map(|port| port.vlans.as_ref()));
-    let retag_at = |out: usize| match (vlan, &vlans) {
-        (Some(Ok(vlan)), Some(vlans)) => vlans.retag(vlan, PortId(out as u16)),
-        (None, Some(vlans)) if port.vlans.is_some() => {
-            vlans.sharing(asked.port).contains(PortId(out as u16)).then_some(Retag::Keep)
-        }
-        _ => Some(Retag::Keep),
-    };
-    let lag = params.lags.iter().find(|lag| lag.members.contains(asked.port));
-    let goes_back = |to: PortId| to == asked.port || lag.is_some_and(|lag| lag.members.contains(to));
-    let status = |to: PortId| {
-        let admin_down = params.ports[to.index()].admin_down;
-        PortStatus::of(!seen.down.contains(to), admin_down, !seen.not_distributing.contains(to))
-    };
-    // Stations behind a member of a LAG are behind the others, too.
-    let lag_of = |named: PortSet| {
-        let all = |lag: &&LagParams| named.iter().all(|to| lag.members.contains(to));
-        params.lags.iter().find(all).map_or(named, |lag| lag.members)
-    };
-    let is_up = |named: PortSet| named.iter().any(|to| status(to).is_up());
-    let named = asked.to.filter(|named| asked.group || !named.is_empty());
-    let no_receiver = named.is_some_and(|named| asked.group && named.iter().all(goes_back));
-    // None goes back where it came from.
-    let named = named
-        .map(|named| if asked.group { named.iter().filter(|to| !goes_back(*to)).collect() } else { named });
-    let named = named.map(|named| if is_up(named) { named } else { lag_of(named) });
-    let away = named.filter(|named| !asked.group && !is_up(*named) && !named.iter().any(goes_back));
-    let single = asked.flood.is_none() && !reserved;
-    let down = away.filter(|_| single).and_then(|named| {
-        let nearest = named.iter().map(status).min()?;
-        Some((named, nearest.lost_at_lookup()))
-    });
-    let flood = asked.flood.or(down.map(|_| FloodKind::UnknownUnicast));
-    let to = named.filter(|_| away.is_none());
-    let among: PortSet = to.unwrap_or_else(|| {
-        let all = (0..params.ports.len()).map(|i| PortId(i as u16));
-        all.filter(|to| !goes_back(*to) && retag_at(to.index()).is_some()).collect()
-    });
-    let depth = |to: &PortId| (mmu.queue(queue_of(to.index())).used, std::cmp::Reverse(to.0));
-    let live = among.iter().filter(|to| status(*to).is_up()).max_by_key(depth);
-    // A port that is named is one, whatever its link.
-    let to = live.or_else(|| to.filter(|_| !asked.group).and_then(|named| named.iter().max_by_key(depth)));
-    let pg_ix = PgIx::of(asked.port, usize::from(class.pg));
-    let (pg, pools) = (mmu.pg(pg_ix), mmu.pools());
-    let queue = to.map(|to| mmu.queue(queue_of(to.index())));
-    let retag = to.map_or(Some(Retag::Keep), |to| retag_at(to.index()));
-    let leaves = asked.len.saturating_add_signed(retag.map_or(0, Retag::growth) as i32);
-    let charge = mmu.charge(leaves);
-    let fits = |to: PortId| params.ports[to.index()].accepted().short_enough(leaves as usize).is_ok();
-    let arrives = port.accepted();
-    let length =
-        arrives.long_enough(asked.len as usize).and_then(|()| arrives.short_enough(asked.len as usize));
-    let exceeded = seen.flood_exceeded.get(asked.port.index()).copied().unwrap_or(0);
-    let flood_limit = flood.and_then(|kind| {
-        let limit = port.storm_control.and_then(|limits| limits.limit(kind))?;
-        Some((limit, exceeded >> kind as u64 & 1 == 1))
-    });
-    let not_flooded = flood.and_then(|kind| {
-        if kind == FloodKind::UnknownUnicast && port.unknown_unicast == UnknownUnicast::Drop {
-            return Some(DropReason::LookupUnknown);
-        }
-        flood_limit.filter(|(_, exceeded)| *exceeded).map(|_| kind.reason())
-    });
-    let consumed = reserved && port.lldp && !port.admin_down && length.is_ok();
-    let not_passed_on =
-        (reserved && port.link_local >> NEAREST_BRIDGE & 1 == 0).then_some(DropReason::ControlReserved);
-    let refused = length.err().or(vlan.and_then(Result::err)).or(not_flooded).or(not_passed_on);
-    let verdict = match (refused, to, retag) {
-        _ if port.admin_down => AdmitVerdict::Refused(DropReason::IngressAdminDown),
-        _ if consumed => AdmitVerdict::Admitted,
-        _ if seen.not_collecting.contains(asked.port) => {
-            AdmitVerdict::Refused(DropReason::IngressLagInactive)
-        }
-        (Some(reason), ..) => AdmitVerdict::Refused(reason),
-        _ if no_receiver => AdmitVerdict::Refused(DropReason::LookupNoReceiver),
-        (_, None, _) => AdmitVerdict::Refused(PortStatus::nowhere(among.iter().map(status))),
-        (_, Some(to), _) if goes_back(to) => AdmitVerdict::Refused(DropReason::LookupSamePort),
-        (_, Some(to), _) if !status(to).is_up() => AdmitVerdict::Refused(status(to).lost_at_lookup()),
-        (_, _, None) => AdmitVerdict::Refused(DropReason::VlanEgressFiltered),
-        (_, Some(to), Some(Retag::Push)) if !fits(to) => AdmitVerdict::Refused(DropReason::VlanTooLong),
-        (_, Some(to), _) => mmu.admit(pg_ix, queue_of(to.index()), charge),
-    };
-    let after = mmu.pg(pg_ix);
-    let reserve = |pg: &PgView| pg.used - pg.shared;
-    let out = to.map(|to| &params.ports[to.index()]);
-    let (lane, used) = (usize::from(class.queue), queue.map_or(0, |queue| queue.used));
-    let mark = out.and_then(|out| out.mark[lane]).map(|wred| {
-        // On arrival a frame finds the queue, at departure it leaves it behind: the same depth if it stays.
-        debug_assert!(matches!(wred.at, MarkAt::Dequeue | MarkAt::Enqueue));
-        (wred, share(&wred, used))
-    });
-    let early_drop = out.and_then(|out| out.early_drop[lane]).filter(|_| asked.ecn == 0);
-    let early_drop = early_drop.map_or(0, |wred| share(&wred, used));
-    Ok(Explanation {
-        class,
-        vlan: vlan.and_then(Result::ok).zip(retag).map(|(vlan, retag)| (vlan.vid, retag)),
-        down,
-        flood,
-        flood_limit,
-        charge,
-        to,
-        pg,
-        queue,
-        pools,
-        verdict,
-        consumed,
-        takes: [reserve(&after) - reserve(&pg), after.shared - pg.shared, after.headroom - pg.headroom],
-        pauses: if after.xoff {
-            port.pg_priorities[usize::from(class.pg)] & port.generate.enabled
-        } else {
-            0
-        },
-        after,
-        mark,
-        early_drop,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn the_share_is_that_of_the_law(kmin in 0u64..1000, more in 0u64..1000, pmax in 0u64..=ONE_Q32, depth in 0u64..3000) {
-            let wred = Wred { kmin, kmax: kmin + more, pmax, at: MarkAt::Dequeue };
-            let share = share(&wred, depth);
-            if share > 0 {
-                prop_assert!(wred.decide(depth, (share - 1) as u32));
-            }
-            if share < ONE_Q32 {
-                prop_assert!(!wred.decide(depth, share as u32));
-            }
+    whole.ports.iter_mut().for_each(|port| port.shard = 0);
+    let mmu = Mmu::new(params.mmu.clone()).map_err(SwitchError::from)?;
+    let mut switch = Switch::with_admission(&whole, AskedMmu::new(mmu))?;
+    // The control pool is divided among lcores: what is not of that of the port counts as full.
+    let (lcores, all) = (seen.control.len().max(1) as u64, params.mmu.control);
+    let elsewhere = all - all / lcores;
+    let lcore = usize::from(params.ports[asked.port.index()].shard);
+    let control = elsewhere + seen.control.get(lcore).copied().unwrap_or(0);
+    switch.assume(seen, control).map_err(SwitchError::from)?;
+    let mut told = switch.ask(&whole, asked)?;
+    if let Some(AskedGroup { control: Some(ControlPool::Room), before, after, .. }) = &mut told.group {
+        for view in [before, after] {
+            (view.used, view.reserved) = (view.used - elsewhere, view.reserved - elsewhere);
         }
     }
+    Ok(told)
 }

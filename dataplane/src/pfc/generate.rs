@@ -163,8 +163,8 @@ impl Generator {
         }
     }
 
-    /// Priorities that should be paused now.
-    fn wanted(&self) -> u8 {
+    /// Priorities that should be paused now, one bit each.
+    pub fn wanted(&self) -> u8 {
         let asked = self.requests.iter().rev().fold(0, |mask, r| mask << 1 | u8::from(*r != 0));
         asked & self.config.enabled
     }

@@ -82,7 +82,12 @@ impl Chance {
     fn drops<F: Frame>(&self, frame: &F, ecn: EcnCode, depth: u64, rng: &mut Rng) -> bool {
         let Some(wred) = self.drops else { return false };
         let chosen = wred.decide(depth, rng.next_u32());
-        chosen && !(self.spares_ect && is_ect(frame, ecn))
+        chosen && !self.spares(frame, ecn)
+    }
+
+    #[inline(always)]
+    fn spares<F: Frame>(&self, frame: &F, ecn: EcnCode) -> bool {
+        self.spares_ect && is_ect(frame, ecn)
     }
 
     /// The frame, that passes and finds this depth, is marked.
@@ -241,6 +246,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             Some(batch) if 2 * batch.len() >= BATCH_MAX => batch.close(buffer),
             _ => self.return_path().note(PortId(header.in_port), Note::Empty(buffer)),
         }
+    }
+
+    /// Share of 2^32 random values for which a frame is dropped early that joins a queue of ours now.
+    pub(super) fn early_drop_share(&self, out: PortId, queue: usize, frame: &F, ecn: EcnCode) -> u64 {
+        let (chance, depth) = (self.ports[out.index()].chance(queue), self.queues.bytes(out, queue));
+        chance.drops.filter(|_| !chance.spares(frame, ecn)).map_or(0, |wred| wred.share(depth))
     }
 
     /// A frame is dropped early, rather than joins its queue.

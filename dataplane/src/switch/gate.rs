@@ -159,6 +159,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return false;
         }
         meta.pg = control_group(&self.ports, meta.in_port);
+        if let Some(tap) = &mut self.tap {
+            tap.control_is_full = true;
+        }
         true
     }
 

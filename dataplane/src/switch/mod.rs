@@ -20,6 +20,7 @@ mod channels;
 mod control;
 mod copies;
 mod decide;
+mod explain;
 mod flood;
 mod flow_cache;
 mod flows;

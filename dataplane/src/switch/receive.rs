@@ -142,7 +142,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     #[inline(always)]
-    fn rx_context(&self, port: PortId, now: Nanos) -> RxContext {
+    pub(super) fn rx_context(&self, port: PortId, now: Nanos) -> RxContext {
         let OwnPort { params, fdb_port, .. } = &self.ports[port.index()];
         let control_pg = if params.control_pool { self.admission.control_pg() } else { None };
         RxContext {
@@ -458,7 +458,13 @@ impl RxContext {
 
     /// Reads the headers of any frame, and starts fetching the table lines it will need.
     #[inline(never)]
-    fn read<F: Frame>(&self, frame: &F, key: Option<FlowKey>, params: &PortParams, fdb: &Fdb) -> ParsedFrame {
+    pub(super) fn read<F: Frame>(
+        &self,
+        frame: &F,
+        key: Option<FlowKey>,
+        params: &PortParams,
+        fdb: &Fdb,
+    ) -> ParsedFrame {
         let (mut parsed, mut refused) = match params.profile.parse(frame.bytes(), frame.len()) {
             Ok(parsed) => (parsed, None),
             Err(reason) => (Parsed::NOTHING, Some(Action::Drop(reason))),

@@ -8,6 +8,7 @@
 //! Records go through bounded rings; what does not fit is counted and not waited for.
 
 use super::copies::Copies;
+use super::lost::control_group;
 use super::receive::ParsedFrame;
 use super::stage::Staged;
 use super::{Switch, Wire};
@@ -223,8 +224,10 @@ pub struct Arrival {
     pub lookup: Lookup,
     /// Bytes its group is charged, for all its copies; each copy is charged to its queue by itself.
     pub charge: u32,
-    /// Its priority group before and after.
+    /// The group it is charged to, before and after: the control pool, or the one of its class.
     pub pg: [PgView; 2],
+    /// That is the control pool.
+    pub control_pool: bool,
     /// Its queue before and after; nothing where it goes to several ports, or to another lcore's.
     pub queue: [QueueView; 2],
     /// Why it was lost, if it was.
@@ -278,6 +281,8 @@ pub struct Tap {
     lost: Arc<AtomicU64>,
     /// Copies made and frames lost aside from the frame that is being followed.
     aside: (u64, [u64; crate::drops::DROP_REASONS]),
+    /// The frame that is being followed found no room in the control pool.
+    pub(super) control_is_full: bool,
 }
 
 /// The reader's end.
@@ -348,6 +353,7 @@ impl Tap {
             bytes,
             lost,
             aside,
+            control_is_full: false,
         };
         (tap, reader)
     }
@@ -467,8 +473,9 @@ struct Start {
     /// Its copy count.
     slot: Option<u32>,
     lookup: Lookup,
-    /// What it is charged to, before it is.
-    before: (PgView, QueueView),
+    /// What it is charged to, before it is: the group that its headers say, or that of its class if it is the control pool and that is
+    /// full, and the queue.
+    before: ([PgView; 2], QueueView),
     /// Copies made and frames lost so far.
     copies: u64,
     losses: [u64; crate::drops::DROP_REASONS],
@@ -535,6 +542,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return None;
         };
         tap.aside = (0, [0; crate::drops::DROP_REASONS]);
+        tap.control_is_full = false;
         let mut headers = *headers;
         if let Some(slot) = slot {
             copies.begin(slot, 1);
@@ -595,6 +603,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let queued = lost.is_none() || more > 0;
         let (before, after) = (start.before, self.charged_to(headers, start.lookup));
+        let is_control = self.admission.control_pg() == Some(PgIx(u32::from(headers.meta.pg)));
+        let is_full = self.tap.as_ref().is_some_and(|tap| tap.control_is_full);
+        let charged = usize::from(is_full);
         // A frame in the control pool has the group of its class, which it falls back to.
         let crate::classify::Class { tc, pg, .. } =
             self.ports[port.index()].params.classifier.class(&start.parsed);
@@ -606,7 +617,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             class,
             lookup: start.lookup,
             charge: self.admission.charge_for_copies(each, copies.max(1)),
-            pg: [before.0, after.0],
+            pg: [before.0[charged], after.0[charged]],
+            control_pool: is_control && !is_full,
             queue: [before.1, after.1],
             lost: lost.map(|reason| DropReason::ALL[reason]),
             copies,
@@ -622,9 +634,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         tap.push(&Record { key, at, len: start.len, kept: start.kept, what });
     }
 
-    /// The group and the queue that a frame is charged to.
-    fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> (PgView, QueueView) {
-        let pg = self.admission.pg_view(PgIx(u32::from(headers.meta.pg)));
+    /// The group that a frame is charged to, the one that it falls back to, and the queue.
+    fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> ([PgView; 2], QueueView) {
+        let pgs = [headers.meta.pg, control_group(&self.ports, headers.meta.in_port)];
+        let pg = pgs.map(|pg| self.admission.pg_view(PgIx(u32::from(pg))));
         let queue = match lookup {
             Lookup::Port(out) => self.admission.queue_view(QueueIx::of(out, usize::from(headers.meta.queue))),
             _ => QueueView::default(),

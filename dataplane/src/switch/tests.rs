@@ -21,6 +21,8 @@ use std::rc::Rc;
 mod anew;
 #[path = "early_drop_tests.rs"]
 mod early_drop;
+#[path = "explain_tests.rs"]
+mod explaining;
 #[path = "handoff_tests.rs"]
 mod handoff;
 #[path = "held_tests.rs"]

@@ -134,11 +134,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         PortGauges {
             at_ns: now,
             queue_bytes: queues.map(|q| q.used),
+            queue_depth: std::array::from_fn(|q| self.queues.bytes(id, q)),
+            queue_flushing: std::array::from_fn(|q| match port.flushing >> q & 1 {
+                0 => 0,
+                _ => 1 + port.flush_as[q] as u64,
+            }),
             queue_limit: queues.map(|q| q.limit),
             queue_peak: queues.map(|q| q.peak.peak(PERSISTENT)),
             pg_used: pgs.map(|pg| pg.used),
             pg_shared: pgs.map(|pg| pg.shared),
             pg_headroom: pgs.map(|pg| pg.headroom),
+            pg_xoff: pgs.iter().rev().fold(0, |mask, pg| mask << 1 | u64::from(pg.xoff)),
             pg_limit: pgs.map(|pg| pg.limit),
             pg_xon: pgs.map(|pg| pg.xon_shared()),
             pg_shared_peak: pgs.map(|pg| pg.shared_peak.peak(PERSISTENT)),

@@ -63,7 +63,7 @@ pub struct FrameHistory {
     pub port: String,
     /// Class, priority group, queue.
     pub class: Option<[u8; 3]>,
-    /// What the forwarding table said of its destination: `port p1`, `group 3`, `unknown`.
+    /// What the forwarding table said of its destination: `port p1`, `group 3`, `unknown`, `broadcast`, `multicast`, `link-local`.
     pub lookup: String,
     /// What admission decided: `admitted`, `admitted, Xoff is sent`, `admitted into headroom`, `dropped`, ...
     pub verdict: String,
@@ -157,7 +157,7 @@ mod tests {
         let mut event = json!({ "event": "arrived", "frame": 7, "at_ns": 1, "port": "p 0", "len_bytes": 60, "bytes": "", "lookup": "port p1",
                 "verdict": "admitted, Xoff is sent", "class": { "tc": 3, "pg": 2, "queue": 4 }, "charge_bytes": 60, "copies": 1, "copies_aside": 0,
                 "parsed": { "kind": "data", "malformed_l3": false }, "queue": { "used_bytes": [700, 800] },
-                "group": { "used_bytes": [0, 0], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] } });
+                "group": { "control_pool": false, "used_bytes": [0, 0], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] } });
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         line(&event)
     }

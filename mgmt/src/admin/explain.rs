@@ -1,6 +1,7 @@
 //! `/v1/explain` and `weir explain`: a question about a frame, and the answer of the pipeline's own code.
 
 use crate::admin::Fault;
+use crate::admin::fdb::address_of;
 use crate::api::documents::{
     ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedMulticast,
     ExplainedPool, ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
@@ -11,9 +12,9 @@ use crate::mcast::route::{Group, Route};
 use weir_config::{Config, LagConfig, show_flood_limit};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
-use weir_dataplane::explain::{Asked, Explanation, Occupancy, explain};
-use weir_dataplane::mmu::AdmitVerdict;
-use weir_dataplane::parse::Kind;
+use weir_dataplane::explain::{Asked, ControlPool, ExplainError, Explanation, Occupancy, explain};
+use weir_dataplane::mmu::PgView;
+use weir_dataplane::parse::{GROUP_BIT, Kind};
 use weir_dataplane::portset::PortSet;
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::switch::SwitchParams;
@@ -28,19 +29,24 @@ const KINDS: [(&str, Kind); 4] =
     [("data", Kind::Data), ("cnp", Kind::Cnp), ("ack", Kind::Ack), ("lldp", Kind::Reserved)];
 
 /// Parameters of a question, in the query as on the command line.
-pub const PARAMETERS: [Parameter; 11] = [
+pub const PARAMETERS: [Parameter; 12] = [
     Parameter { required: true, ..parameter("port", "port the frame arrives on", Of::Port) },
     parameter(
         "to",
-        "port or LAG it leaves by, of a LAG the member whose queue is the fullest; the port whose queue is the fullest unless given",
+        "port or LAG it leaves by, of a LAG the member whose queue is the fullest; the port whose queue is the fullest unless given; of a frame with several copies the one to be shown",
         Of::PortOrLag,
+    ),
+    parameter(
+        "dst",
+        "its destination address: six bytes, or a number in the formats with shorter ones; it goes where the forwarding table says",
+        Of::Pattern("^(0x0*[0-9a-fA-F]{1,12}|([0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2})$"),
     ),
     parameter("len", "bytes, without FCS; 1024 unless given", Of::Integer(1, 16_128)),
     parameter("dscp", "DSCP of its IP header", Of::Integer(0, 63)),
     parameter("pcp", "PCP of its VLAN tag", Of::Integer(0, 7)),
     parameter("vid", "VID of its VLAN tag; with pcp alone it is a priority tag, VID 0", Of::Integer(0, 4095)),
     parameter("tc", "its AFH traffic-class octet", Of::Integer(0, 255)),
-    parameter("ecn", "its ECN code point; ect0 unless given", Of::Word(|| ECN.to_vec())),
+    parameter("ecn", "its ECN code point; ect0 unless given, if it is IP", Of::Word(|| ECN.to_vec())),
     parameter(
         "kind",
         "what it is: CNP and ACK frames have a class of their own; lldp: to 01:80:c2:00:00:0e",
@@ -94,6 +100,7 @@ impl Question {
     }
 
     /// The frame it asks about, on a switch of this configuration that knows these groups, and where its own goes, if it is for one.
+    /// `learned`: where its destination was ([`Question::station`]).
     ///
     /// # Errors
     /// The parameter at fault.
@@ -102,20 +109,28 @@ impl Question {
         config: &Config,
         params: &SwitchParams,
         mcast: &McastReading,
+        learned: Option<PortSet>,
     ) -> Result<(Asked, Option<ExplainedMulticast>), Box<Fault>> {
         let mut asked = self.frame(config)?;
+        asked.to = asked.to.or(learned);
         let Some(group) = self.group()? else { return Ok((asked, None)) };
-        let tag = asked.vid.or(asked.pcp.map(|_| 0));
-        let vid = match &params.ports[asked.port.index()].vlans {
-            Some(vlans) => vlans.of_tag(tag).map_or(0, |vlan| vlan.vid),
-            None => tag.unwrap_or(0),
-        };
+        let vid = vid_of(params, &asked);
         let route = Route::of(config, mcast, vid, &group);
-        match route.ports() {
-            Some(ports) => (asked.to, asked.group) = (Some(ports), true),
-            None => asked.flood = Some(FloodKind::Multicast),
-        }
+        asked.group = route.ports();
+        asked.dst = Some(group.mac.to_u64());
         Ok((asked, Some(multicast(config, vid, &group, &route))))
+    }
+
+    /// The key of a destination that was named, if it is no group: where that was learned is for the forwarding table to say.
+    ///
+    /// # Errors
+    /// The parameter at fault.
+    pub fn station(&self, config: &Config, params: &SwitchParams) -> Result<Option<u64>, Box<Fault>> {
+        let asked = self.frame(config)?;
+        let vid = vid_of(params, &asked);
+        let profile = &params.ports[asked.port.index()].profile;
+        let station = asked.dst.filter(|dst| dst & GROUP_BIT == 0 && asked.to.is_none());
+        Ok(station.map(|dst| profile.key(dst, vid)))
     }
 
     fn frame(&self, config: &Config) -> Result<Asked, Box<Fault>> {
@@ -138,24 +153,40 @@ impl Question {
         let code = [0, 1, 2, 3].map(|point| (ECN[usize::from(point)], point));
         Ok(Asked {
             port,
+            dst: self.dst()?,
             to: self.text("to").map(to).transpose()?,
             len: self.number("len")?.unwrap_or(1024),
             dscp: small("dscp")?,
             pcp: small("pcp")?,
             vid: self.number("vid")?.map(|vid| vid as u16),
             tc: small("tc")?,
-            ecn: self.word("ecn", &code)?.unwrap_or(2),
+            ecn: self.word("ecn", &code)?,
             kind: self.word("kind", &KINDS)?.unwrap_or(Kind::Data),
             flood: self.word("flood", &FloodKind::ALL.map(|kind| (kind.word(), kind)))?,
-            group: false,
+            group: None,
         })
     }
 
-    /// The group that it is for, if that is asked.
+    fn dst(&self) -> Result<Option<u64>, Box<Fault>> {
+        let Some(text) = self.text("dst") else { return Ok(None) };
+        if let Some(other) = ["flood", "group"].into_iter().find(|other| self.text(other).is_some()) {
+            return Err(wrong("dst", "an address says where its frames go", &format!("leave out `{other}`")));
+        }
+        let wanted = "six bytes as 02:00:00:00:00:01, or a number as 0x1f";
+        let bad = || wrong("dst", &format!("`{text}` is no address"), &format!("write {wanted}"));
+        address_of(text).map(Some).ok_or_else(bad)
+    }
+
+    /// The group that it is for, if that is asked, by itself or as a destination.
     fn group(&self) -> Result<Option<Group>, Box<Fault>> {
+        let of_group = self.dst()?.filter(|dst| dst & GROUP_BIT != 0 && dst + 1 < 1 << 48);
+        if let (Some(_), Some(text)) = (of_group, self.text("dst")) {
+            // A group of a format with other addresses is none that hosts join.
+            return Ok(text.parse().ok());
+        }
         let Some(text) = self.text("group") else { return Ok(None) };
-        if let Some(other) = ["to", "flood"].into_iter().find(|other| self.text(other).is_some()) {
-            return Err(wrong("group", "a group says where its frames go", &format!("leave out `{other}`")));
+        if self.text("flood").is_some() {
+            return Err(wrong("group", "a group says where its frames go", "leave out `flood`"));
         }
         let wrong = || {
             let remedy = "write an IP or MAC address of a group, as 239.1.1.1 or 01:00:5e:01:01:01";
@@ -165,12 +196,21 @@ impl Question {
     }
 }
 
+/// The VLAN in the key of its destination.
+fn vid_of(params: &SwitchParams, asked: &Asked) -> u16 {
+    let tag = asked.vid.or(asked.pcp.map(|_| 0));
+    match &params.ports[asked.port.index()].vlans {
+        Some(vlans) => vlans.of_tag(tag).map_or(0, |vlan| vlan.vid),
+        None => tag.unwrap_or(0),
+    }
+}
+
 fn wrong(name: &str, detail: &str, remedy: &str) -> Box<Fault> {
     let (path, detail, remedy) = (name.to_owned(), detail.to_owned(), remedy.to_owned());
     Box::new(Fault { path, detail, remedy, ..Fault::default() })
 }
 
-/// The answer, as a document.
+/// The answer, as a document. `learned`: where the destination was ([`Question::station`]).
 ///
 /// # Errors
 /// The parameter at fault.
@@ -179,13 +219,24 @@ pub fn answer(
     params: &SwitchParams,
     seen: &Occupancy,
     mcast: &McastReading,
+    learned: Option<PortSet>,
     question: &Question,
 ) -> Result<ExplainedFrame, Box<Fault>> {
-    let (asked, multicast) = question.asked(config, params, mcast)?;
-    let told = explain(params, seen, &asked).map_err(|error| {
-        wrong("buffer", &error.to_string(), "ask again: the switch is read while it works")
-    })?;
+    let (asked, multicast) = question.asked(config, params, mcast, learned)?;
+    let told = explain(params, seen, &asked).map_err(fault)?;
     Ok(ExplainedFrame { multicast, ..document(config, &asked, &told) })
+}
+
+/// Why there is no answer.
+pub fn fault(error: ExplainError) -> Box<Fault> {
+    match error {
+        ExplainError::NoField(field) => {
+            wrong("port", &field.to_string(), "leave out what asks for it, or name a port of another format")
+        }
+        error @ ExplainError::Switch(_) => {
+            wrong("buffer", &error.to_string(), "ask again: the switch is read while it works")
+        }
+    }
 }
 
 fn multicast(config: &Config, vid: u16, group: &Group, route: &Route) -> ExplainedMulticast {
@@ -206,26 +257,31 @@ fn multicast(config: &Config, vid: u16, group: &Group, route: &Route) -> Explain
 
 fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     let name = |port: PortId| config.ports[port.index()].name.clone();
-    let (verdict, reason) = match e.verdict {
-        _ if e.consumed => ("consumed", None),
-        AdmitVerdict::Refused(reason) => ("dropped", Some(reason)),
-        AdmitVerdict::AdmittedXoff => ("admitted, Xoff is sent", None),
-        AdmitVerdict::Admitted if e.takes[2] > 0 => ("admitted into headroom", None),
-        AdmitVerdict::Admitted => ("admitted", None),
+    let is_queued = e.copies.iter().any(|copy| copy.lost.is_none());
+    let group = e.group.as_ref();
+    let reason = e.lost.first().map(|(reason, _)| *reason);
+    let in_headroom = group.is_some_and(|group| group.after.headroom > group.before.headroom);
+    let verdict = match reason {
+        _ if e.consumed => "consumed",
+        Some(_) if is_queued => "some copies dropped",
+        Some(_) => "dropped",
+        None if group.is_some_and(|group| group.xoff) => "admitted, Xoff is sent",
+        None if in_headroom => "admitted into headroom",
+        None => "admitted",
     };
     let limit = |bytes: u64| (bytes < u64::MAX >> 3).then_some(bytes);
     let of_one = |share: u64| (share as f64 / ONE_Q32 as f64 * 1e6).round() / 1e6;
-    let pg = &e.pg;
+    let (pools, to) = (&e.pools, e.shown.map(|copy| copy.out));
     ExplainedFrame {
         port: name(asked.port),
-        to: e.to.map(name),
-        lag: e.to.and_then(|to| config.lag_of(to)).map(|lag| lag.name.clone()),
+        to: to.map(name),
+        lag: to.and_then(|to| config.lag_of(to)).map(|lag| lag.name.clone()),
         len_bytes: asked.len,
         dscp: asked.dscp,
         pcp: asked.pcp,
         vid: asked.vid,
         vlan: e.vlan.map(|(vid, retag)| ExplainedVlan { vid, tag: retag.word().into() }),
-        ecn: ECN[usize::from(asked.ecn & 3)].into(),
+        ecn: e.ecn.map(|ecn| ECN[usize::from(ecn & 3)].into()),
         down: e.down.map(|(ports, reason)| {
             let lag = config.lags.iter().find(|lag| PortSet::from_iter(lag.members.iter().copied()) == ports);
             let of_port = || ports.iter().map(name).collect();
@@ -240,43 +296,57 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
             exceeded: e.flood_limit.is_some_and(|(_, exceeded)| exceeded),
         }),
         multicast: None,
-        class: FrameClass { tc: e.class.tc, pg: e.class.pg, queue: e.class.queue },
-        lossless: pg.lossless,
-        charge_bytes: e.charge,
-        group: ExplainedGroup {
-            used_bytes: pg.used,
-            reserved_bytes: pg.reserved,
-            shared_bytes: pg.shared,
-            limit_bytes: limit(pg.limit),
-            headroom_bytes: pg.headroom,
-            headroom_size_bytes: pg.headroom_limit,
-            xon_bytes: limit(pg.xon_shared()),
-            xoff: pg.xoff,
-        },
+        class: e.class.map(|class| FrameClass { tc: class.tc, pg: class.pg, queue: class.queue }),
+        charge_bytes: group.map_or(0, |group| group.charge),
+        copies: e.copies.len(),
+        group: group.map(|group| {
+            let pg = &group.before;
+            ExplainedGroup {
+                lossless: pg.lossless,
+                control_pool: group.control.map(|control| match control {
+                    ControlPool::Room => "used".into(),
+                    ControlPool::Full(_) => "full".into(),
+                }),
+                used_bytes: pg.used,
+                reserved_bytes: pg.reserved,
+                shared_bytes: pg.shared,
+                limit_bytes: limit(pg.limit),
+                headroom_bytes: pg.headroom,
+                headroom_size_bytes: pg.headroom_limit,
+                xon_bytes: limit(pg.xon_shared()),
+                xoff: pg.xoff,
+            }
+        }),
         pool: ExplainedPool {
-            shared_size_bytes: e.pools.shared_size,
-            shared_free_bytes: e.pools.shared_size.saturating_sub(e.pools.shared_used),
-            headroom_size_bytes: e.pools.headroom_size,
-            headroom_free_bytes: e.pools.headroom_size.saturating_sub(e.pools.headroom_used),
+            shared_size_bytes: pools.shared_size,
+            shared_free_bytes: pools.shared_size.saturating_sub(pools.shared_used),
+            headroom_size_bytes: pools.headroom_size,
+            headroom_free_bytes: pools.headroom_size.saturating_sub(pools.headroom_used),
         },
-        queue: e.queue.map(|queue| QueueUse { used_bytes: queue.used, limit_bytes: limit(queue.limit) }),
+        queue: e
+            .shown
+            .map(|copy| QueueUse { used_bytes: copy.queue.used, limit_bytes: limit(copy.queue.limit) }),
         verdict: verdict.into(),
         reason: reason.map(|reason| reason.name().into()),
         remedy: reason.map(|reason| reason.remedy().into()),
-        takes: ExplainedTakes {
-            reserved_bytes: e.takes[0],
-            shared_bytes: e.takes[1],
-            headroom_bytes: e.takes[2],
-        },
-        headroom_left_bytes: e.after.headroom_limit.saturating_sub(e.after.headroom),
-        pauses: (0..PRIORITIES).filter(|p| e.pauses >> p & 1 == 1).collect(),
-        mark: e.mark.map(|(wred, share)| ExplainedMark {
+        takes: group.map_or_else(ExplainedTakes::default, |group| {
+            let ([was, is], reserve) = ([&group.before, &group.after], |pg: &PgView| pg.used - pg.shared);
+            ExplainedTakes {
+                reserved_bytes: reserve(is) - reserve(was),
+                shared_bytes: is.shared - was.shared,
+                headroom_bytes: is.headroom - was.headroom,
+            }
+        }),
+        headroom_left_bytes: group
+            .map_or(0, |group| group.after.headroom_limit.saturating_sub(group.after.headroom)),
+        pauses: (0..PRIORITIES).filter(|p| group.is_some_and(|group| group.pauses >> p & 1 == 1)).collect(),
+        mark: e.shown.and_then(|copy| copy.mark).map(|(wred, share)| ExplainedMark {
             kmin_bytes: wred.kmin,
             kmax_bytes: wred.kmax,
             pmax: of_one(wred.pmax),
-            probability: if matches!(asked.ecn, 1 | 2) { of_one(share) } else { 0.0 },
+            probability: of_one(share),
         }),
-        early_drop_probability: of_one(e.early_drop),
+        early_drop_probability: of_one(e.shown.map_or(0, |copy| copy.early_drop)),
     }
 }
 
@@ -291,13 +361,13 @@ pub fn text(d: &ExplainedFrame) -> String {
     line(
         "frame",
         format!(
-            "{} bytes on {}{}{}{}, {}",
+            "{} bytes on {}{}{}{}{}",
             grouped(d.len_bytes.into()),
             d.port,
             field("dscp", d.dscp.map(u16::from)),
             field("pcp", d.pcp.map(u16::from)),
             field("vid", d.vid),
-            d.ecn
+            d.ecn.as_ref().map(|ecn| format!(", {ecn}")).unwrap_or_default()
         ),
     );
     if let Some(vlan) = &d.vlan {
@@ -321,44 +391,66 @@ pub fn text(d: &ExplainedFrame) -> String {
     if let Some(flood) = &d.flood {
         let limit = flood.limit.as_ref().map_or("no limit".to_owned(), |limit| format!("at most {limit}"));
         let state = if flood.exceeded { ", which is exceeded now" } else { "" };
-        line("flooded", format!("{}, {limit}{state}; what follows is of one copy", flood.kind));
+        line("flooded", format!("{}, {limit}{state}", flood.kind));
     }
     let to = d.to.as_deref().unwrap_or("no port");
     if let Some(lag) = &d.lag {
         line("lag", format!("{to} is of {lag}: a hash of the flow says by which member a frame leaves"));
     }
-    let FrameClass { tc, pg, queue } = d.class;
-    let kind = if d.lossless { "lossless" } else { "lossy" };
-    line("class", format!("tc {tc}, priority group {pg} ({kind}), queue {queue} of {to}"));
-    let (g, p) = (&d.group, &d.pool);
-    line("charge", format!("{} bytes", grouped(d.charge_bytes.into())));
-    line(
-        "group",
-        format!(
-            "holds {} of {} reserved, {} of {} shared, {} of {} headroom",
-            grouped(g.used_bytes - g.shared_bytes),
-            grouped(g.reserved_bytes),
-            grouped(g.shared_bytes),
-            limit(g.limit_bytes),
-            grouped(g.headroom_bytes),
-            grouped(g.headroom_size_bytes)
-        ),
-    );
-    line(
-        "pool",
-        format!(
-            "{} free of {} shared, {} free of {} headroom",
-            grouped(p.shared_free_bytes),
-            grouped(p.shared_size_bytes),
-            grouped(p.headroom_free_bytes),
-            grouped(p.headroom_size_bytes)
-        ),
-    );
+    if let Some(FrameClass { tc, pg, queue }) = d.class {
+        let kind = match &d.group {
+            Some(ExplainedGroup { control_pool: Some(pool), .. }) if pool == "used" => "",
+            Some(ExplainedGroup { lossless: true, .. }) => " (lossless)",
+            Some(_) => " (lossy)",
+            None => "",
+        };
+        let of = d.to.as_ref().map(|to| format!(" of {to}")).unwrap_or_default();
+        line("class", format!("tc {tc}, priority group {pg}{kind}, queue {queue}{of}"));
+    }
+    let p = &d.pool;
+    if let Some(g) = &d.group {
+        let copies = if d.copies > 1 { format!(" for {} copies", d.copies) } else { String::new() };
+        line("charge", format!("{} bytes{copies}", grouped(d.charge_bytes.into())));
+        match g.control_pool.as_deref() {
+            Some("used") => line(
+                "group",
+                format!("the control pool: holds {} of {}", grouped(g.used_bytes), grouped(g.reserved_bytes)),
+            ),
+            control => {
+                let control = control.map_or("", |_| "the control pool is full; ");
+                line(
+                    "group",
+                    format!(
+                        "{control}holds {} of {} reserved, {} of {} shared, {} of {} headroom",
+                        grouped(g.used_bytes - g.shared_bytes),
+                        grouped(g.reserved_bytes),
+                        grouped(g.shared_bytes),
+                        limit(g.limit_bytes),
+                        grouped(g.headroom_bytes),
+                        grouped(g.headroom_size_bytes)
+                    ),
+                );
+                line(
+                    "pool",
+                    format!(
+                        "{} free of {} shared, {} free of {} headroom",
+                        grouped(p.shared_free_bytes),
+                        grouped(p.shared_size_bytes),
+                        grouped(p.headroom_free_bytes),
+                        grouped(p.headroom_size_bytes)
+                    ),
+                );
+            }
+        }
+    }
     if let Some(queue) = &d.queue {
         line("queue", format!("holds {} bytes of {}", grouped(queue.used_bytes), limit(queue.limit_bytes)));
     }
     let verdict = match &d.reason {
-        Some(reason) => format!("DROPPED: {reason}: {}", d.remedy.as_deref().unwrap_or("")),
+        Some(reason) => {
+            let what = if d.verdict == "dropped" { "DROPPED" } else { "SOME COPIES DROPPED" };
+            format!("{what}: {reason}: {}", d.remedy.as_deref().unwrap_or(""))
+        }
         None if d.verdict == "consumed" => {
             "consumed: read by LLDP, and nothing is charged (show lldp)".to_owned()
         }
@@ -371,21 +463,24 @@ pub fn text(d: &ExplainedFrame) -> String {
         ),
     };
     line("verdict", verdict);
-    line("pause", pause(d));
+    if let Some(group) = &d.group {
+        line("pause", pause(d, group));
+    }
     let share = |of_one: f64| percent(of_one, 2);
-    line(
-        "mark",
-        match &d.mark {
-            Some(mark) => format!(
+    match &d.mark {
+        Some(mark) => line(
+            "mark",
+            format!(
                 "{} at this depth (Kmin {}, Kmax {}, Pmax {})",
                 share(mark.probability),
                 grouped(mark.kmin_bytes),
                 grouped(mark.kmax_bytes),
                 share(mark.pmax)
             ),
-            None => "never: the queue does not mark".to_owned(),
-        },
-    );
+        ),
+        None if d.queue.is_some() => line("mark", "never: the queue does not mark".to_owned()),
+        None => {}
+    }
     if d.early_drop_probability > 0.0 {
         line("early drop", share(d.early_drop_probability));
     }
@@ -393,12 +488,11 @@ pub fn text(d: &ExplainedFrame) -> String {
 }
 
 /// What the peer is told.
-fn pause(d: &ExplainedFrame) -> String {
-    let g = &d.group;
+fn pause(d: &ExplainedFrame, g: &ExplainedGroup) -> String {
     let left = grouped(d.headroom_left_bytes);
     let paused: Vec<String> = d.pauses.iter().map(usize::to_string).collect();
     match (paused.join(", "), g.xoff) {
-        (list, _) if list.is_empty() && d.lossless => {
+        (list, _) if list.is_empty() && g.lossless => {
             let below = g.limit_bytes.unwrap_or(0).saturating_sub(g.shared_bytes);
             format!("no: {} bytes of shared use below the line", grouped(below))
         }
@@ -437,9 +531,12 @@ mod tests {
             ("port=p0&kind=red", "kind"),
             ("port=p0&flood=red", "flood"),
             ("port=p0&group=10.0.0.1", "group"),
-            ("port=p0&group=239.1.2.3&to=p1", "group"),
+            ("port=p0&group=239.1.2.3&flood=broadcast", "group"),
+            ("port=p0&dst=02:00:00:00:00", "dst"),
+            ("port=p0&dst=02:00:00:00:00:01&group=239.1.2.3", "dst"),
         ] {
-            let fault = question(text).asked(&f.config, &f.params, &McastReading::default()).unwrap_err();
+            let fault =
+                question(text).asked(&f.config, &f.params, &McastReading::default(), None).unwrap_err();
             assert_eq!(fault.path, path, "{text}");
         }
     }
@@ -448,7 +545,7 @@ mod tests {
     fn the_answer_says_what_happens_and_where_the_bytes_go() {
         let f = in_force();
         let ask = |seen: &Occupancy, text: &str| {
-            answer(&f.config, &f.params, seen, &McastReading::default(), &question(text)).unwrap()
+            answer(&f.config, &f.params, seen, &McastReading::default(), None, &question(text)).unwrap()
         };
         let calm = ask(&Occupancy::default(), "port=p0&dscp=26&len=1000");
         assert_eq!((calm.verdict.as_str(), calm.takes.reserved_bytes), ("admitted", 1000));
@@ -470,7 +567,7 @@ mod tests {
         let lldp = |params: &SwitchParams| {
             let question = question("port=p0&kind=lldp");
             text(
-                &answer(&f.config, params, &Occupancy::default(), &McastReading::default(), &question)
+                &answer(&f.config, params, &Occupancy::default(), &McastReading::default(), None, &question)
                     .unwrap(),
             )
         };
@@ -497,18 +594,23 @@ mod tests {
                 &off,
                 &Occupancy { down, ..Occupancy::default() },
                 &McastReading::default(),
+                None,
                 &flooded,
             )
             .unwrap();
             assert_eq!((&alone.to, alone.reason.as_deref()), (&None, Some(reason)));
-            assert!(text(&alone).contains("of no port"), "{}", text(&alone));
+            assert!(!text(&alone).contains("queue  "), "{}", text(&alone));
         }
         let away = Occupancy { down: PortSet::from_iter([PortId(1)]), ..Occupancy::default() };
         let away = ask(&away, "port=p0&to=p1");
         assert_eq!(away.down.as_ref().map(|down| down.to.as_str()), Some("p1"));
         assert!(text(&away).contains("a static one: DROPPED: lookup.port_down"), "{}", text(&away));
         let standby = Occupancy { not_distributing: PortSet::from_iter([PortId(1)]), ..Occupancy::default() };
-        let standby = text(&ask(&standby, "port=p0&to=p1"));
+        let mut asks = f.params.clone();
+        asks.ports[1].lacp = true;
+        let standby =
+            answer(&f.config, &asks, &standby, &McastReading::default(), None, &question("port=p0&to=p1"));
+        let standby = text(&standby.unwrap());
         assert!(standby.contains("which LACP keeps out") && !standby.contains("is down"), "{standby}");
         assert!(standby.contains("a static one: DROPPED: lookup.lag_inactive"), "{standby}");
         for (why, reading, group, text_of, verdict) in [
@@ -530,7 +632,7 @@ mod tests {
             config.mcast.vlans = reading.iter().map(|_| 0).collect();
             let known = if reading == Some(true) { known } else { McastReading::default() };
             let question = question(&format!("port=p0&group={group}"));
-            let told = answer(&config, &f.params, &Occupancy::default(), &known, &question).unwrap();
+            let told = answer(&config, &f.params, &Occupancy::default(), &known, None, &question).unwrap();
             assert_eq!(told.multicast.as_ref().unwrap().why, why);
             let told = text(&told);
             assert!(told.contains(text_of) && told.contains(verdict), "{told}");
@@ -546,7 +648,8 @@ mod tests {
             lacp: None,
         }];
         let of_lag =
-            answer(&config, &f.params, &seen, &McastReading::default(), &question("port=p0&to=po1")).unwrap();
+            answer(&config, &f.params, &seen, &McastReading::default(), None, &question("port=p0&to=po1"))
+                .unwrap();
         assert_eq!((of_lag.to.as_deref(), of_lag.lag.as_deref()), (Some("p1"), Some("po1")));
         assert!(text(&of_lag).contains("lag         p1 is of po1:"), "{}", text(&of_lag));
     }

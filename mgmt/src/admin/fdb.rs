@@ -120,7 +120,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Address bits as somebody writes them.
-fn address_of(text: &str) -> Option<u64> {
+pub(crate) fn address_of(text: &str) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
     if let Some(digits) = text.strip_prefix("0x") {
         return hex(digits).filter(|n| *n < 1 << 48);

@@ -14,7 +14,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_dataplane::fdb::Lookup;
-use weir_dataplane::parse::EcnPlace;
+use weir_dataplane::parse::{EcnPlace, Kind};
+use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::switch::{Arrival, Filter, Key, Record, TapReader, What, kind_word};
 use weir_dataplane::types::{Mac, PortId};
 use weir_inc::trace::{FollowerReader, Record as EngineRecord};
@@ -457,6 +458,8 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
     let lookup = match a.lookup {
         Lookup::Port(out) => format!("port {}", name(info, out)),
         Lookup::Group(group) => format!("group {}", group.0),
+        Lookup::Miss if a.parsed.kind == Kind::Reserved => "link-local".to_owned(),
+        Lookup::Miss if a.parsed.group => FloodKind::of_group(a.parsed.dst_key).word().to_owned(),
         Lookup::Miss => "unknown".to_owned(),
     };
     let [before, after] = &a.pg;
@@ -491,6 +494,7 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
         lookup,
         charge_bytes: a.charge,
         group: WatchedGroup {
+            control_pool: a.control_pool,
             used_bytes: [before.used, after.used],
             shared_bytes: [before.shared, after.shared],
             headroom_bytes: [before.headroom, after.headroom],
@@ -565,13 +569,21 @@ fn story_of_arrival(arrival: &WatchedArrival) -> Vec<(&'static str, String)> {
     let (FrameClass { tc, pg, queue }, g, q) = (arrival.class, &arrival.group, &arrival.queue);
     let moved = |[before, after]: [u64; 2]| format!("{before} -> {after}");
     let limit = |limit: Option<u64>| limit.map_or("no limit".to_owned(), |n| n.to_string());
-    let (shared, headroom) = (moved(g.shared_bytes), moved(g.headroom_bytes));
+    let reserved = [0, 1].map(|at| g.used_bytes[at] - g.shared_bytes[at]);
+    let group = match g.control_pool {
+        true => format!("the control pool {}", moved(g.used_bytes)),
+        false => {
+            let (reserved, shared) = (moved(reserved), moved(g.shared_bytes));
+            let (limit, headroom) = (limit(g.limit_bytes), moved(g.headroom_bytes));
+            format!("reserved {reserved}, shared {shared} of {limit}, headroom {headroom}")
+        }
+    };
     let mut stages = vec![
         ("arrived", format!("{}, {} bytes", arrival.port, arrival.len_bytes)),
         ("parsed", headers),
         ("class", format!("tc {tc}, priority group {pg}, queue {queue}")),
         ("lookup", arrival.lookup.clone()),
-        ("group", format!("shared {shared} of {}, headroom {headroom}", limit(g.limit_bytes))),
+        ("group", group),
     ];
     if arrival.lookup.starts_with("port") {
         stages.push(("queue", format!("{} of {}", moved(q.used_bytes), limit(q.limit_bytes))));

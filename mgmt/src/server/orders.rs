@@ -2,7 +2,8 @@
 
 use super::routes::{JSON, json_text, text};
 use super::{App, STALE};
-use crate::admin::{Answer, Done, Order, explain as questions};
+use crate::admin::fdb::Question as FdbQuestion;
+use crate::admin::{Answer, Desk, Done, Fault, Order, Refusal, explain as questions};
 use crate::api::documents::{ConfigInForce, EffectiveValue, json};
 use crate::api::given::Given;
 use crate::lacp::Mux;
@@ -11,6 +12,8 @@ use axum::http::{Response, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_dataplane::explain::Occupancy;
+use weir_dataplane::fdb::{FdbFilter, FdbPage};
+use weir_dataplane::parse::KeyParts;
 use weir_dataplane::portset::PortSet;
 use weir_dataplane::types::PortId;
 
@@ -99,14 +102,43 @@ pub(super) async fn explain(app: Arc<App>, given: Given) -> Response<Body> {
         down,
         not_distributing: carries_less(Mux::Distributing),
         not_collecting: carries_less(Mux::Collecting),
-        ..Occupancy::of(&in_force.params, gauges)
+        ..Occupancy::of(gauges, snapshot.now.loops.iter().map(|worker| worker.control_used))
     };
     let question = given.values().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let question = questions::Question(question);
-    match questions::answer(&in_force.config, &in_force.params, &seen, &snapshot.now.mcast, &question) {
+    let wrong =
+        |fault: Box<Fault>| given.wrong(StatusCode::BAD_REQUEST, &fault.detail, &fault.path, fault.remedy);
+    let learned = match question.station(&in_force.config, &in_force.params) {
+        Ok(None) => None,
+        Ok(Some(key)) => match learned_at(desk, snapshot.info.lcores.len(), key).await {
+            Ok(ports) => ports,
+            Err(refusal) => return given.refused(&refusal),
+        },
+        Err(fault) => return wrong(fault),
+    };
+    let mcast = &snapshot.now.mcast;
+    match questions::answer(&in_force.config, &in_force.params, &seen, mcast, learned, &question) {
         Ok(document) => json_text(&json(&document)),
-        Err(fault) => given.wrong(StatusCode::BAD_REQUEST, &fault.detail, &fault.path, fault.remedy),
+        Err(fault) => wrong(fault),
     }
+}
+
+/// Where a station was learned, by whichever worker; `None`: nowhere.
+async fn learned_at(desk: &Desk, workers: usize, key: u64) -> Result<Option<PortSet>, Refusal> {
+    let KeyParts { address, vid, .. } = KeyParts::of(key);
+    for worker in 0..workers {
+        let mut next = 0;
+        while next != FdbPage::DONE {
+            let filter = FdbFilter { port: None, address: Some(address), vid: Some(vid), learned_only: true };
+            let order = Order::Fdb(FdbQuestion { worker, next, filter, most: 16 });
+            let Done::Fdb(page) = desk.order(order).await? else { break };
+            if let Some(row) = page.page.rows().iter().find(|row| row.key == key) {
+                return Ok(Some(row.ports));
+            }
+            next = page.page.next;
+        }
+    }
+    Ok(None)
 }
 
 /// Effective values.

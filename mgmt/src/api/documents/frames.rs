@@ -19,7 +19,7 @@ pub struct FrameClass {
 pub struct ExplainedFrame {
     /// Port it arrives on.
     pub port: String,
-    /// Port it leaves by; null: there is none that it could be flooded to.
+    /// Port it leaves by, or that of the copy that is shown; null: it comes to no queue.
     pub to: Option<String>,
     /// The LAG that port is in; null: none.
     pub lag: Option<String>,
@@ -33,25 +33,25 @@ pub struct ExplainedFrame {
     pub vid: Option<u16>,
     /// Its VLAN, and what is done to its tag.
     pub vlan: Option<ExplainedVlan>,
-    /// ECN code point: `not-ect`, `ect0`, `ect1` or `ce`.
-    pub ecn: String,
+    /// ECN code point: `not-ect`, `ect0`, `ect1` or `ce`; null: it has none.
+    pub ecn: Option<String>,
     /// The port or LAG it was to leave by, if frames cannot leave there now: what follows is of a copy that is flooded.
     pub down: Option<ExplainedDown>,
     /// The limit on flooding it meets, if it is flooded.
     pub flood: Option<ExplainedFlood>,
     /// The multicast group it is for, if that was asked: where it goes, and why.
     pub multicast: Option<ExplainedMulticast>,
-    /// Where it is put.
-    pub class: FrameClass,
-    /// Its class is lossless.
-    pub lossless: bool,
-    /// Bytes it is charged.
+    /// Where it is put; null: it ends or is lost before that is known.
+    pub class: Option<FrameClass>,
+    /// Bytes its group is charged, for all copies; 0: it does not come so far.
     pub charge_bytes: u32,
-    /// Its priority group.
-    pub group: ExplainedGroup,
+    /// Queues it comes to.
+    pub copies: usize,
+    /// Its priority group; null: it does not come so far.
+    pub group: Option<ExplainedGroup>,
     /// The pools.
     pub pool: ExplainedPool,
-    /// Its egress queue; null: there is no port.
+    /// Its egress queue; null: it comes to none.
     pub queue: Option<QueueUse>,
     /// What admission says.
     pub verdict: String,
@@ -67,7 +67,7 @@ pub struct ExplainedFrame {
     pub pauses: Vec<usize>,
     /// Marking of its queue; null: it does not mark.
     pub mark: Option<ExplainedMark>,
-    /// Share of frames of its kind that are dropped early at this depth.
+    /// Share of such frames that are dropped early at this depth: below one, the rest tells of a frame that is not.
     pub early_drop_probability: f64,
 }
 
@@ -121,6 +121,10 @@ pub struct ExplainedFlood {
 /// A priority group, bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedGroup {
+    /// Its frames are not to be lost.
+    pub lossless: bool,
+    /// `used`: it is the control pool. `full`: that had no room for this CNP. Null: it has nothing to do with it.
+    pub control_pool: Option<String>,
     /// Held in all but headroom.
     pub used_bytes: u64,
     /// Reserved for it.
@@ -162,7 +166,7 @@ pub struct QueueUse {
 }
 
 /// What a frame takes, bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedTakes {
     /// Of the reserve.
     pub reserved_bytes: u64,
@@ -470,6 +474,8 @@ pub struct WatchedHeaders {
 /// A priority group before and after a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchedGroup {
+    /// It is the control pool.
+    pub control_pool: bool,
     /// Bytes held.
     pub used_bytes: [u64; 2],
     /// Bytes held of the shared pool.
