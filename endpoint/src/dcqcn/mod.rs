@@ -1,6 +1,6 @@
 //! DCQCN rate control at the sender: the machine that turns CNPs into a sending rate.
 //!
-//! [`standard`] is the published algorithm with the parameters of real adapters, [`registers`] and
+//! [`reaction_point`] is the published algorithm with the parameters of real adapters, [`registers`] and
 //! [`trace`] show it the way hardware does, [`access`] finds registers by their addresses, [`scheme`] says who decides, [`firmware`] decides where hardware does not. [`ns3`] is the sender of the
 //! published HPCC simulator, bit for bit; it serves the compatibility profile and differs from the
 //! published algorithm in the five ways listed there.
