@@ -185,7 +185,7 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     /// When something comes next.
     pub fn next_time(&self) -> Option<u64> {
         let slot = Self::slot_of(self.now);
-        if self.newest[slot] == NIL && self.first_due().is_none() && self.summary == 0 {
+        if self.newest[slot] == NIL && !self.waits() && self.summary == 0 {
             return self.far.peek().map(|Reverse((time, ..))| *time);
         }
         self.next().map(|(time, _)| time)
@@ -208,6 +208,12 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
         self.listed(self.newest[slot]).chain(due).min().map(|(time, order, _)| (time, order))
     }
 
+    /// Something that was in the slot of `now` is still to come.
+    #[inline]
+    fn waits(&self) -> bool {
+        !self.due.is_empty() || !self.late.is_empty()
+    }
+
     /// What comes first of what was in the slot of `now`.
     #[inline]
     fn first_due(&self) -> Option<(u64, u64, u32)> {
@@ -222,7 +228,7 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     #[inline]
     pub fn pop_before(&mut self, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         let mut slot = Self::slot_of(self.now);
-        let waits = !self.due.is_empty() || !self.late.is_empty();
+        let waits = self.waits();
         if self.newest[slot] == NIL && !waits {
             slot = self.advance(slot, limit.0)?;
         }
@@ -245,7 +251,7 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     fn pop_among(&mut self, slot: usize, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         if self.newest[slot] != NIL {
             let newest = self.clear(slot);
-            if self.due.is_empty() && self.late.is_empty() {
+            if !self.waits() {
                 let mut due = std::mem::take(&mut self.due);
                 due.extend(self.listed(newest));
                 // Most are asked for in the order in which they happen.

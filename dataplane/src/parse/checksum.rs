@@ -5,10 +5,8 @@
 //! frame is known by its field alone; a whole checksum that happens to equal that sum comes out as it was. What is
 //! wrong in any other way stays wrong.
 
-use super::headers::{IPV4, IPV6, UDP, be16, tags};
+use super::headers::{IPV4, IPV6, TCP, UDP, be16, tags};
 use crate::frame::Frame;
-
-const TCP: u8 = 6;
 
 /// Makes up the checksum of a frame with standard headers, if only its pseudo header has been summed. `false`: the frame
 /// was left as it is.
@@ -75,14 +73,14 @@ impl Partial {
 }
 
 /// The 16-bit words of up to 64 KiB added up.
-fn sum(bytes: &[u8]) -> u32 {
+pub(super) fn sum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2);
     let odd = words.remainder().first().map_or(0, |last| u32::from(*last) << 8);
     words.fold(odd, |sum, word| sum + u32::from(u16::from_be_bytes([word[0], word[1]])))
 }
 
 /// With end-around carry, into 16 bits.
-fn fold(sum: u32) -> u16 {
+pub(super) fn fold(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     ((sum & 0xffff) + (sum >> 16)) as u16
 }

@@ -1,8 +1,10 @@
 //! Frames that nobody has sent: with the headers that a question names, in the format of a port.
 
-use super::headers::IPV4;
+use super::checksum::{fold, sum};
+use super::headers::{IPV4, UDP};
 use super::profile::Load;
 use super::{EcnSource, Kind, Profile};
+use crate::vlan::TPID;
 
 /// What a frame is to say. Addresses are those of [`Profile::key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,6 @@ const ADDRESSES: [u8; 8] = [192, 0, 2, 1, 192, 0, 2, 2];
 /// EtherTypes of experiments (802 table 1), and a protocol of experiments (RFC 3692).
 const EXPERIMENTAL: [u16; 2] = [0x88b6, 0x88b5];
 const EXPERIMENT: u8 = 253;
-const UDP: u8 = 17;
 
 impl Load {
     fn put(self, bytes: &mut [u8], value: u64) {
@@ -132,7 +133,7 @@ fn tag(said: &Sample) -> Vec<u8> {
         return Vec::new();
     }
     let tci = u16::from(said.pcp.unwrap_or(0)) << 13 | said.vid.unwrap_or(0) & 0xfff;
-    [0x8100, tci].into_iter().flat_map(u16::to_be_bytes).collect()
+    [TPID, tci].into_iter().flat_map(u16::to_be_bytes).collect()
 }
 
 /// A header of a packet of `len` bytes.
@@ -143,9 +144,7 @@ fn ipv4(said: &Sample, len: usize, protocol: u8) -> [u8; 20] {
     header[2..4].copy_from_slice(&(len as u16).to_be_bytes());
     (header[8], header[9]) = (64, protocol);
     header[12..].copy_from_slice(&ADDRESSES);
-    let sum: u32 = header.as_chunks().0.iter().map(|word| u32::from(u16::from_be_bytes(*word))).sum();
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    let checksum = !fold(sum(&header));
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
     header
 }

@@ -7,6 +7,7 @@
 
 use super::super::{Arrival, Key, Record, Tap, TapOrder, TapReader, What};
 use super::super::{Change, Filter, MirrorParams, MirrorTo, Switch, SwitchParams, UnknownUnicast};
+use super::dice::Dice;
 use super::{Tap as Out, assert_conserved, params};
 use crate::classify::{Classifier, Maps, TrustSource};
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
@@ -31,26 +32,6 @@ const MONITOR: u16 = 5;
 const MONITOR_QUEUE: u8 = 7;
 /// Of another format, as is port 5 of some switches.
 const OTHER_FORMAT: u16 = 6;
-
-struct Dice(Rng);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0.next_u32() as usize % n
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-
-    fn ports(&mut self) -> PortSet {
-        (0..PORTS).filter(|_| self.one_in(2)).map(PortId).collect()
-    }
-}
 
 fn station(n: usize) -> u64 {
     0x0200_0000_0000 + n as u64
@@ -136,7 +117,7 @@ fn configured(dice: &mut Dice, fixed: &SwitchParams, depths: bool) -> SwitchPara
         params.stations.push((standard.key(station(20 + n), vid(dice)), PortId(dice.below(4) as u16)));
     }
     for n in 0..dice.below(3) {
-        params.groups.push((standard.key(0x0100_5e00_0000 + n as u64, vid(dice)), dice.ports()));
+        params.groups.push((standard.key(0x0100_5e00_0000 + n as u64, vid(dice)), dice.ports(PORTS.into())));
     }
     if dice.one_in(3) {
         params.mmu.mirror = 1 << 20;
@@ -144,8 +125,8 @@ fn configured(dice: &mut Dice, fixed: &SwitchParams, depths: bool) -> SwitchPara
         let to = MirrorTo::Port { port: PortId(MONITOR), queue: MONITOR_QUEUE };
         let all: PortSet = (0..MONITOR).map(PortId).collect();
         params.mirrors.push(MirrorParams {
-            rx: dice.ports().intersection(&all),
-            tx: dice.ports().intersection(&all),
+            rx: dice.ports(PORTS.into()).intersection(&all),
+            tx: dice.ports(PORTS.into()).intersection(&all),
             filter,
             to,
         });

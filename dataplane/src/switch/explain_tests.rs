@@ -1,6 +1,7 @@
 //! What is told of a frame is what becomes of the next one: random switches in random states are asked about a frame through what they
 //! publish ([`crate::explain`]), and then receive it. Seeds are fixed.
 
+use super::dice::Dice;
 use super::*;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::explain::{Asked, ControlPool, Explanation, Occupancy, explain};
@@ -18,26 +19,6 @@ type Sut = Switch<OwnedFrame>;
 const GROUP: u64 = 0x0100_5e01_0101;
 const JOINED: u64 = 0x0100_5e02_0202;
 const LOSSLESS: [usize; 2] = [3, 4];
-
-struct Dice(Rng);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0.next_u32() as usize % n
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn one<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
-    }
-
-    fn ports(&mut self, of: usize) -> PortSet {
-        (0..of as u16).filter(|_| self.one_in(2)).map(PortId).collect()
-    }
-}
 
 fn buffer(dice: &mut Dice, ports: usize) -> MmuParams {
     let mut mmu = MmuParams::lossy(ports, dice.one(&[40_000, 120_000]));

@@ -93,12 +93,12 @@ pub trait CongestionControl: Debug + Send {
     fn run_timers(&mut self, _now: Nanos) {}
 
     /// The adapter it is, for whoever reads and writes its registers; `None`: it is none.
-    fn adapter(&self) -> Option<&RateController> {
+    fn rate_controller(&self) -> Option<&RateController> {
         None
     }
 
     /// The same.
-    fn adapter_mut(&mut self) -> Option<&mut RateController> {
+    fn rate_controller_mut(&mut self) -> Option<&mut RateController> {
         None
     }
 }

@@ -363,6 +363,11 @@ impl RateController {
         self.firmware.as_deref().filter(|firmware| firmware.control.dcqcn().is_none())
     }
 
+    /// The same, to be changed.
+    fn other_mut(&mut self) -> Option<&mut Firmware> {
+        self.firmware.as_deref_mut().filter(|firmware| firmware.control.dcqcn().is_none())
+    }
+
     /// `sq_arb_mask` and the rest of [`ARBITRATION`](super::registers::ARBITRATION).
     pub fn arbitration(&self) -> u64 {
         if self.point.is_masked() { MASK_BIT } else { 0 }
@@ -436,7 +441,7 @@ impl RateController {
     /// Starts to record what moves the rate, from an empty trace (CC-021). Of another algorithm than DCQCN a look that
     /// raised the rate is recorded as an additive increase by the timer.
     pub fn start_trace(&mut self) {
-        match self.firmware.as_mut().filter(|firmware| firmware.control.dcqcn().is_none()) {
+        match self.other_mut() {
             Some(firmware) => firmware.trace = Some(Box::new(Trace::new(firmware.state()))),
             None => self.control_mut().start_trace(),
         }
@@ -444,7 +449,7 @@ impl RateController {
 
     /// Stops that; what was recorded can still be read.
     pub fn stop_trace(&mut self) {
-        match self.firmware.as_mut().filter(|firmware| firmware.control.dcqcn().is_none()) {
+        match self.other_mut() {
             Some(firmware) => firmware.trace.iter_mut().for_each(|trace| trace.stop()),
             None => drop(self.control_mut().stop_trace()),
         }
@@ -479,11 +484,11 @@ impl CongestionControl for RateController {
         self.handle_timeout(now);
     }
 
-    fn adapter(&self) -> Option<&Self> {
+    fn rate_controller(&self) -> Option<&Self> {
         Some(self)
     }
 
-    fn adapter_mut(&mut self) -> Option<&mut Self> {
+    fn rate_controller_mut(&mut self) -> Option<&mut Self> {
         Some(self)
     }
 }

@@ -133,8 +133,8 @@ impl Nic {
     }
 
     /// The adapters of its sending ends, in the order they were added; `None` of those that have none.
-    pub fn adapters_mut(&mut self) -> Vec<Option<&mut RateController>> {
-        self.senders.iter_mut().map(Sender::adapter_mut).collect()
+    pub fn rate_controllers_mut(&mut self) -> Vec<Option<&mut RateController>> {
+        self.senders.iter_mut().map(Sender::rate_controller_mut).collect()
     }
 
     /// The receiving end number `at`, once it was added.

@@ -272,14 +272,14 @@ impl Sender {
     }
 
     /// The adapter that says how fast it may send; `None`: another algorithm does, or none.
-    pub fn adapter(&self) -> Option<&RateController> {
-        self.control.as_ref()?.adapter()
+    pub fn rate_controller(&self) -> Option<&RateController> {
+        self.control.as_ref()?.rate_controller()
     }
 
     /// The same, to be changed.
-    pub(super) fn adapter_mut(&mut self) -> Option<&mut RateController> {
+    pub(super) fn rate_controller_mut(&mut self) -> Option<&mut RateController> {
         self.due = None;
-        self.control.as_mut()?.adapter_mut()
+        self.control.as_mut()?.rate_controller_mut()
     }
 
     /// Nothing remains to be done.

@@ -102,11 +102,6 @@ impl<const BITS: u32> GoBackN<BITS> {
         self.flight.next()
     }
 
-    /// The next packet has been sent before.
-    pub fn again(&self) -> bool {
-        self.flight.again()
-    }
-
     /// Of the next packet.
     pub fn psn(&self) -> Psn<BITS> {
         self.flight.psn(self.flight.next())

@@ -397,7 +397,7 @@ impl Orders {
         now: Nanos,
     ) {
         let Order { qpn, action, show, .. } = self.orders[nth].clone();
-        let mut adapters = nic.adapters_mut();
+        let mut adapters = nic.rate_controllers_mut();
         adapters.iter_mut().flatten().for_each(|adapter| adapter.handle_timeout(now));
         let mut refused = None;
         let mut met = Vec::new();
@@ -470,7 +470,7 @@ fn registers(adapter: &RateController, at: u32, now: Nanos) -> Vec<RegisterValue
 /// What was recorded at a host.
 pub(super) fn traces<'a>(name: &'a str, nic: &'a Nic) -> impl Iterator<Item = PairTrace> + 'a {
     let of = |(qpn, sender): (u32, &weir_endpoint::flow::Sender)| {
-        Some(PairTrace::of(name, qpn, sender.adapter()?.trace()?))
+        Some(PairTrace::of(name, qpn, sender.rate_controller()?.trace()?))
     };
     (0u32..).zip(nic.senders()).filter_map(of)
 }

@@ -25,6 +25,27 @@ const MAC_CONTROL: &[u8] = &[0x88, 0x08];
 const ARP: &[u8] = &[0x08, 0x06];
 const VLAN: &[u8] = &[0x81, 0x00];
 
+/// What a frame that comes from the switch is to an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameKind {
+    /// A pause.
+    Control,
+    /// ARP.
+    Arp,
+    /// Whatever else.
+    Data,
+}
+
+#[inline]
+fn kind_of(bytes: &[u8]) -> FrameKind {
+    match bytes.get(12..14) {
+        Some(MAC_CONTROL) => FrameKind::Control,
+        Some(ARP) => FrameKind::Arp,
+        Some(VLAN) if bytes.get(16..18) == Some(ARP) => FrameKind::Arp,
+        _ => FrameKind::Data,
+    }
+}
+
 /// Frames for the switch that are in hand at most: as many as headroom is reckoned with.
 const HAND: usize = RING_HAND as usize;
 
@@ -190,28 +211,24 @@ impl<D: Io> EngineEnd<D> {
 
     #[inline]
     fn take(&mut self, bytes: &[u8], now: Nanos) {
-        match bytes.get(12..14) {
-            Some(MAC_CONTROL) => drop(self.pauses.receive(bytes, now)),
-            Some(ARP) => self.answer_arp(bytes),
-            Some(VLAN) if bytes.get(16..18) == Some(ARP) => self.answer_arp(bytes),
-            _ => self.engine.receive(bytes, now),
+        match kind_of(bytes) {
+            FrameKind::Control => drop(self.pauses.receive(bytes, now)),
+            FrameKind::Arp => self.answer_arp(bytes),
+            FrameKind::Data => self.engine.receive(bytes, now),
         }
     }
 
     /// The same, told if the frame is one that is followed.
     #[cold]
     fn take_followed(&mut self, bytes: &[u8], now: Nanos) {
-        let is_arp = matches!(bytes.get(12..14), Some(ARP))
-            || matches!((bytes.get(12..14), bytes.get(16..18)), (Some(VLAN), Some(ARP)));
-        let is_control = matches!(bytes.get(12..14), Some(MAC_CONTROL));
-        let Some(follower) = self.follower.as_mut().filter(|_| !is_control) else {
-            return self.take(bytes, now);
-        };
-        if is_arp {
-            follower.receive_arp(bytes, now);
-            self.answer_arp(bytes);
-        } else {
-            follower.receive(&mut self.engine, bytes, now);
+        match (&mut self.follower, kind_of(bytes)) {
+            (Some(follower), FrameKind::Data) => follower.receive(&mut self.engine, bytes, now),
+            (follower, kind) => {
+                if let (Some(follower), FrameKind::Arp) = (follower, kind) {
+                    follower.receive_arp(bytes, now);
+                }
+                self.take(bytes, now);
+            }
         }
     }
 
