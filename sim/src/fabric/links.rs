@@ -25,8 +25,8 @@ pub(super) struct Line {
     pub bytes: u64,
     /// Its end of transmission is in the event queue: somebody waits for it.
     pub freeing: bool,
-    /// Frames that are put on it come nowhere.
-    pub down: bool,
+    /// Failures that are not repaired yet. While there is one, frames that are put on it come nowhere.
+    pub failures: u32,
     /// Chances of loss, 2^32 is certain.
     loss: u64,
     pause_loss: u64,
@@ -57,7 +57,7 @@ pub(super) fn lines(plan: &Plan, seed: u64) -> impl Iterator<Item = Line> {
             carried: 0,
             bytes: 0,
             freeing: false,
-            down: false,
+            failures: 0,
             loss: chance(link.spec.loss),
             pause_loss: chance(link.spec.pause_loss),
             lots: lots::stream(seed, lots::LOSS, dir),
@@ -98,9 +98,14 @@ impl Line {
         }
     }
 
+    /// Whether it has failed.
+    pub fn is_down(&self) -> bool {
+        self.failures > 0
+    }
+
     /// Whether the frame that is sent now is lost on the way; counts it.
     pub fn loses(&mut self, is_pause: bool) -> bool {
-        if self.down {
+        if self.is_down() {
             self.cut(is_pause);
             return true;
         }

@@ -135,6 +135,37 @@ fn what_a_failed_link_loses_is_named_and_flows_go_on_by_the_other() {
     assert!(carried(&repaired, "s0", used.1) > 0);
 }
 
+/// In both orders of the entries, both orders of their ends, and with two links between the nodes.
+#[test]
+fn a_link_is_down_until_every_failure_of_it_is_repaired() {
+    let failure = |ends: [&str; 2], at: u32, repair: Option<u32>| {
+        let repair = repair.map_or(String::new(), |us| format!("repair = \"{us}us\"\n"));
+        format!("[[failure]]\na = \"{}\"\nb = \"{}\"\nat = \"{at}us\"\n{repair}", ends[0], ends[1])
+    };
+    let ends = [["s0", "s1"], ["s1", "s0"]];
+    let ended = |links: u32, failures: &str| {
+        let link = "{ a = \"s0\", b = \"s1\" }, ".repeat(links as usize);
+        let report = play(&format!(
+            "name = \"t\"\nstop_time = \"5ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s0\", \
+             \"s1\"]\nlinks = [{link}{{ a = \"h0\", b = \"s0\" }}, {{ a = \"h1\", b = \"s1\" }}]\n[routing]\nconvergence = \"1us\"\n\
+             {failures}[host]\ntimeout = \"20us\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"300KB\"\n"
+        ));
+        report.flows[0].fct_ns
+    };
+    for (links, second) in [(1, 0), (1, 1), (2, 1)] {
+        let short = failure(ends[0], 10, Some(20));
+        for long in [failure(ends[second], 15, Some(400)), failure(ends[second], 20, Some(400))] {
+            for failures in [format!("{short}{long}"), format!("{long}{short}")] {
+                let fct = ended(links, &failures).unwrap();
+                assert!((400_000..500_000).contains(&fct), "{fct} ns, {links} links: {failures}");
+            }
+        }
+        let forever = failure(ends[second], 15, None);
+        assert_eq!(ended(links, &format!("{short}{forever}")), None, "{links} links");
+        assert!(ended(links, &short).unwrap() < 100_000);
+    }
+}
+
 /// A spine that has lost a leaf knows one way there: by another leaf, over another spine. What is on its way to it when routes
 /// have changed goes by a leaf that it did not come from, if there is one.
 #[test]

@@ -13,7 +13,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
 
-/// A link goes down or up.
+/// A failure of a link, or its repair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkChange {
     pub at: Nanos,
@@ -60,12 +60,15 @@ pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>,
 }
 
 impl Fabric<'_> {
-    /// A link goes down, and what is on it is lost; or up.
+    /// A link fails, and what is on it is lost; or a failure of it is repaired.
     pub(super) fn change_link(&mut self, change: usize) {
         let LinkChange { link, up, .. } = self.failures[change];
         for dir in [2 * link, 2 * link + 1] {
-            self.lines[dir].down = !up;
-            if !up {
+            let failures = &mut self.lines[dir].failures;
+            if up {
+                *failures -= 1;
+            } else {
+                *failures += 1;
                 self.cut(dir);
             }
         }
@@ -88,6 +91,7 @@ impl Fabric<'_> {
     }
 
     pub(super) fn converge(&mut self) {
-        self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |link| !self.lines[2 * link].down));
+        self.routes =
+            Arc::new(Routes::new(&self.plan, self.spec.seed, |link| !self.lines[2 * link].is_down()));
     }
 }
