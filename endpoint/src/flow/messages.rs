@@ -91,6 +91,15 @@ impl Incoming {
         })
     }
 
+    /// Payload bytes of a packet of `len` that has no number: any of its message that is to come, as they may have overtaken one
+    /// another. The last one is what is left, so that a whole message has all its bytes, whichever packets were filled up.
+    pub fn bytes_of(&self, len: u64) -> u64 {
+        self.messages.get(self.at).map_or(0, |Message { flow, end, received }| {
+            let left = flow.bytes - received.bytes;
+            if self.expected + 1 == *end { left } else { left.min(len).min(flow.payload.into()) }
+        })
+    }
+
     /// What became of message `nth`.
     pub fn received(&self, nth: usize) -> &Received {
         &self.messages[nth].received

@@ -166,8 +166,7 @@ impl Datagrams {
             return None;
         }
         let ended = incoming.skip_to(number, now);
-        // A short message is filled up.
-        let taken = incoming.take(incoming.next_bytes().min(bytes.len() as u64), now)?;
+        let taken = incoming.take(incoming.next_bytes(), now)?;
         Some(Arrival { ended: taken.ended + ended, ..taken })
     }
 

@@ -483,11 +483,12 @@ impl RcLinkNic {
                     else {
                         continue;
                     };
-                    // What is before it is lost, and may have been the end of flows. Frames of AFH_Lite have no number.
-                    let number = unread.pop_front().unwrap_or(incoming.expected);
-                    let ended = incoming.skip_to(number, now);
-                    // A short message of Lite is filled up.
-                    let bytes = incoming.next_bytes().min(payload.len() as u64);
+                    let (ended, bytes) = match unread.pop_front() {
+                        // What is before it is lost, and may have been the end of flows.
+                        Some(number) => (incoming.skip_to(number, now), incoming.next_bytes()),
+                        // Frames of AFH_Lite have no number.
+                        None => (0, incoming.bytes_of(payload.len() as u64)),
+                    };
                     if let Some(taken) = incoming.take(bytes, now) {
                         arrival = Some(Arrival { ended: taken.ended + ended, ..taken });
                     }
