@@ -1,5 +1,6 @@
 //! How long collectives took, step by step, and who held them up.
 
+use super::computations::{Computations, Span};
 use super::graph::{Collective, Part};
 use super::report::{FlowResult, quoted};
 use serde::Serialize;
@@ -7,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::Nanos;
 use weir_layout::Unit;
 
-/// A collective: its messages from the first that was sent to the last that arrived.
+/// A collective, from the begin of its first message or computation to the end of the last one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CollectiveResult {
     /// Which one.
     #[serde(flatten)]
     pub identity: CollectiveIdentity,
-    /// Its first message could be sent; absent: none was.
+    /// Its first message could be sent, or its first computation began; absent: neither ever was.
     pub start_ns: Option<u64>,
     /// What it came to.
     #[serde(flatten)]
@@ -50,7 +51,7 @@ pub struct CollectiveIdentity {
 /// What a collective came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CollectiveFigures {
-    /// From its start to the end of the last message; absent: not all have arrived.
+    /// From its start to the end of the last message or computation; absent: not all have ended.
     pub time_ns: Option<u64>,
     /// Size by time, bytes per second (nccl-tests: `algbw`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,20 +182,24 @@ impl Sent<'_> {
     }
 }
 
-/// What became of all collectives. `known` of each flow, in their order; `computed`: hosts, and when computations on them ended.
+/// What became of all collectives. `known` of each flow, in their order.
 pub(super) fn results(
     collectives: &[(usize, Collective)],
     flows: &[FlowResult],
     known: &[Option<Known>],
-    computed: &BTreeSet<(u32, Nanos)>,
+    computations: &Computations,
 ) -> Vec<CollectiveResult> {
     let mut messages: Vec<BTreeMap<u32, Vec<Sent<'_>>>> = vec![BTreeMap::new(); collectives.len()];
     for (flow, known) in flows.iter().zip(known).filter_map(|(flow, known)| Some((flow, known.as_ref()?))) {
         let steps = &mut messages[known.part.collective as usize];
         steps.entry(known.part.step).or_default().push(Sent { flow, known });
     }
-    let all = collectives.iter().zip(&messages);
-    all.map(|((workload, collective), steps)| result(*workload, collective, steps, computed)).collect()
+    let all = (0..).zip(collectives.iter().zip(&messages));
+    let one = |(number, ((workload, collective), steps)): (u32, (&(usize, _), _))| {
+        let span = computations.spans.get(&number).copied();
+        result(*workload, collective, steps, (span, &computations.ended))
+    };
+    all.map(one).collect()
 }
 
 fn start(messages: &[Sent<'_>]) -> Option<Nanos> {
@@ -212,7 +217,7 @@ fn result(
     workload: usize,
     collective: &Collective,
     steps: &BTreeMap<u32, Vec<Sent<'_>>>,
-    computed: &BTreeSet<(u32, Nanos)>,
+    (span, computed): (Option<Span>, &BTreeSet<(u32, Nanos)>),
 ) -> CollectiveResult {
     let step = |(step, messages): (&u32, &Vec<Sent<'_>>)| {
         let (start, last) = (start(messages), last(messages));
@@ -228,8 +233,11 @@ fn result(
         }
     };
     let all: Vec<Sent<'_>> = steps.values().flatten().copied().collect();
-    let (start, end) = (start(&all), last(&all));
-    let time = end.and_then(|m| m.end()).zip(start).map(|(end, start)| end - start);
+    let last = last(&all);
+    let start = start(&all).into_iter().chain(span.and_then(|span| span.begin)).min();
+    let arrived = last.and_then(|m| m.end()).filter(|_| !span.is_some_and(|span| span.open));
+    let end = arrived.map(|end| end.max(span.map_or(0, |span| span.end)));
+    let time = end.zip(start).map(|(end, start)| end - start);
     let per_second = |bytes: u64, (times, parts): (u64, u64), ns: Nanos| {
         let share = u128::from(bytes) * 1_000_000_000 * u128::from(times);
         (share / (u128::from(ns.max(1)) * u128::from(parts.max(1)))) as u64
@@ -247,7 +255,7 @@ fn result(
             time_ns: time,
             algbw_bytes_per_s: bandwidth((1, 1)),
             busbw_bytes_per_s: collective.bus.and_then(bandwidth),
-            straggler: end.and_then(|last| straggler(last, steps, &all, computed)),
+            straggler: last.and_then(|last| straggler(last, steps, &all, computed)),
         },
         steps: steps.iter().map(step).collect(),
     }

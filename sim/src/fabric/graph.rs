@@ -33,7 +33,7 @@ pub(super) struct Part {
     pub step: u32,
 }
 
-/// Messages that are reported together.
+/// Messages and computations that are reported together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Collective {
     /// What it is, in the words of a fabric file.
@@ -60,8 +60,8 @@ pub(super) enum Work {
     Send(u32),
     /// Ends when all bytes of this message, or flow, are at the receiver.
     Receive(u32),
-    /// Takes so many ns on a stream of a host, which does one after the other.
-    Compute { host: u32, stream: u32, ns: Nanos },
+    /// Takes so many ns on a stream of a host, which does one after the other. It is reported with this collective.
+    Compute { host: u32, stream: u32, ns: Nanos, collective: Option<u32> },
     /// Nothing: it ends when it may begin.
     Join,
 }
@@ -120,9 +120,15 @@ impl Graph {
         first
     }
 
-    /// Computing for `ns` on a stream of a host.
-    pub fn compute(&mut self, (host, stream): (usize, u32), ns: Nanos, after: Vec<OpId>) -> OpId {
-        self.push(Work::Compute { host: host as u32, stream, ns }, after)
+    /// Computing for `ns` on a stream of a host, as a part of this collective.
+    pub fn compute(
+        &mut self,
+        (host, stream): (usize, u32),
+        ns: Nanos,
+        collective: Option<u32>,
+        after: Vec<OpId>,
+    ) -> OpId {
+        self.push(Work::Compute { host: host as u32, stream, ns, collective }, after)
     }
 
     /// Lets `op` wait for all of these.

@@ -226,6 +226,48 @@ fn a_pipeline_takes_one_step_more_for_each_stage() {
     }
 }
 
+/// Two stages that compute before any message is sent, and after the last one has come, beside a flow that is longer.
+#[test]
+fn the_time_of_a_job_is_that_of_its_computations_too() {
+    let keys = "[[workload]]\nkind = \"pipeline\"\nranks = 2\nbytes = 1000\nmicrobatches = 1\nforward = \"10us\"\n\
+                backward = \"1ms\"\nstart = \"5us\"\n";
+    // Two that share the line of h1, so that at hybrid level the pipeline is played frame by frame.
+    let others = "[[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = \"50MB\"\npriority = 4\ndscp = 34\n";
+    let at = |level: &str, stop: &str, more: &str| {
+        let text = format!(
+            "name = \"j\"\nlevel = \"{level}\"\nstop_time = \"{stop}\"\n[topology]\nkind = \"star\"\nhosts = 4\n{keys}{more}"
+        );
+        load("test.toml", &text).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for level in ["packet", "flow", "hybrid"] {
+        let alone = at(level, "50ms", "");
+        let job = only(&alone);
+        assert_eq!((job.start_ns, job.figures.time_ns), (Some(5_000), Some(alone.end_ns - 5_000)), "{level}");
+        assert!(alone.verdict == "PASS" && alone.end_ns > 2_020_000, "{level}: {}", alone.end_ns);
+        let beside = at(level, "50ms", others);
+        let time = only(&beside).figures.time_ns.unwrap();
+        assert!((2_020_000..2_100_000).contains(&time) && beside.end_ns > 4_000_000, "{level}: {time} ns");
+        // The stages compute 10 us each, then 1 ms each.
+        for (stop, open, busy) in
+            [("8us", 4, "h0 is at one of 10000 ns, to 15000 ns"), ("1ms", 2, "h1"), ("2ms", 1, "h0")]
+        {
+            let cut = at(level, stop, "");
+            let said =
+                cut.findings.iter().find(|said| said.contains("computations")).cloned().unwrap_or_default();
+            assert!(
+                said.contains(&format!("{open} of 4 computations not ended")),
+                "{level}: {:?}",
+                cut.findings
+            );
+            assert!(said.contains(busy), "{said}");
+            let job = only(&cut);
+            assert_eq!((cut.verdict, job.start_ns, job.figures.time_ns), ("FAIL", Some(5_000), None));
+            // The last one is cut when all messages have come.
+            assert_eq!(cut.flows_done == cut.flows_finite, open == 1, "{level}");
+        }
+    }
+}
+
 #[test]
 fn storage_reads_writes_and_copies() {
     let storage = |more: &str| job(6, "storage", &format!("bytes = 100000\nservers = 2\nios = 10\n{more}"));
@@ -327,6 +369,15 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
     let tail = r#"{"rank": 1, "id": 9, "op": "compute", "ns": 500000, "after": [2]}"#;
     let report = operations(&format!("{lines}\n{tail}"), "").unwrap();
     assert!((500_000..600_000).contains(&report.end_ns), "{}", report.end_ns);
+    // They are reported together: from the first computation, before any message, to the last.
+    assert_eq!((only(&report).start_ns, only(&report).figures.time_ns), (Some(0), Some(report.end_ns)));
+    let cut = operations(&format!("{lines}\n{}", tail.replace("500000", "5000000")), "").unwrap();
+    assert_eq!((cut.verdict, cut.flows_done, only(&cut).figures.time_ns), ("FAIL", 4, None));
+    assert!(
+        cut.findings[0].starts_with("1 of 4 computations not ended by 2000000 ns: h1 is at"),
+        "{:?}",
+        cut.findings
+    );
 }
 
 #[test]

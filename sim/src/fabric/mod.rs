@@ -8,6 +8,7 @@
 mod buckets;
 mod collective;
 mod collective_report;
+mod computations;
 mod congestion;
 mod engine;
 mod faults;

@@ -1,11 +1,11 @@
 //! Operations as they begin and end: what has ended lets go of what waits for it.
 
+use super::computations::{Computation, Computations};
 use super::graph::{Op, OpId, Work};
 use super::time::{PS, Ps};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use weir_dataplane::types::Nanos;
 
 /// No operation.
 const NONE: OpId = OpId::MAX;
@@ -42,10 +42,10 @@ pub(super) struct Operations {
     waits: Arc<[AtomicU32]>,
     /// When each stream of a host has done what it was given, ps.
     busy: BTreeMap<(u32, u32), Ps>,
-    /// Computations that have ended,
+    /// Computations that have ended.
     over: usize,
-    /// and their hosts and times.
-    pub(super) computed: BTreeSet<(u32, Nanos)>,
+    /// When those end that their streams were given, ps.
+    ends: BTreeMap<OpId, Ps>,
 }
 
 impl Order {
@@ -89,13 +89,13 @@ impl Operations {
         let waits = |op: &Op| AtomicU32::new(op.needs + u32::from(matches!(op.work, Work::Receive(_))));
         let waits = ops.iter().map(waits).collect();
         let order = Arc::new(Order::new(ops, flows));
-        Self { order, waits, busy: BTreeMap::new(), over: 0, computed: BTreeSet::new() }
+        Self { order, waits, busy: BTreeMap::new(), over: 0, ends: BTreeMap::new() }
     }
 
     /// The same, for what begins and ends in a part of the fabric that depends on no other part: until [`Self::join`].
     pub(super) fn split(&self) -> Self {
         let (order, waits, busy) = (Arc::clone(&self.order), Arc::clone(&self.waits), self.busy.clone());
-        Self { order, waits, busy, over: 0, computed: BTreeSet::new() }
+        Self { order, waits, busy, over: 0, ends: BTreeMap::new() }
     }
 
     /// Takes back what a [`Self::split`] made.
@@ -105,7 +105,7 @@ impl Operations {
             *own = (*own).max(busy);
         }
         self.over += part.over;
-        self.computed.append(&mut part.computed);
+        self.ends.append(&mut part.ends);
     }
 
     /// What is due at the begin, in the order in which it is asked for.
@@ -136,6 +136,18 @@ impl Operations {
     /// Computations have not ended.
     pub(super) fn computing(&self) -> bool {
         self.over < self.order.computations
+    }
+
+    /// What has become of computations by `now`, of those that `is_in` says.
+    pub(super) fn computations(&self, now: Ps, is_in: impl Fn(OpId) -> bool) -> Computations {
+        let mut all = Computations::default();
+        for (at, op) in (0..).zip(&self.order.ops).filter(|(at, _)| is_in(*at)) {
+            if let Work::Compute { host, ns, collective, .. } = op.work {
+                let times = self.ends.get(&at).map(|end| (end.saturating_sub(ns.saturating_mul(PS)), *end));
+                all.add(&Computation { host, ns, collective, times }, now);
+            }
+        }
+        all
     }
 
     /// Somebody waits for the end of a sending.
@@ -174,9 +186,6 @@ impl Operations {
     /// A computation is over.
     pub(super) fn computed(&mut self, op: OpId, now: Ps, at: &mut impl FnMut(Ps, Due)) {
         self.over += 1;
-        if let Work::Compute { host, .. } = self.order.ops[op as usize].work {
-            self.computed.insert((host, now.div_ceil(PS)));
-        }
         let open = self.end(op);
         self.begin(open, now, at);
     }
@@ -196,10 +205,11 @@ impl Operations {
             let Op { work, start, .. } = self.order.ops[op as usize];
             match work {
                 Work::Send(flow) => at(start.saturating_mul(PS).max(now), Due::Start { flow }),
-                Work::Compute { host, stream, ns } => {
+                Work::Compute { host, stream, ns, .. } => {
                     let busy = self.busy.entry((host, stream)).or_default();
                     *busy =
                         (*busy).max(start.saturating_mul(PS)).max(now).saturating_add(ns.saturating_mul(PS));
+                    self.ends.insert(op, *busy);
                     at(*busy, Due::Computed { op });
                 }
                 Work::Receive(_) | Work::Join => open.extend(self.end(op)),

@@ -92,6 +92,9 @@ pub struct Report {
     /// Collectives, in the order of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub collectives: Vec<CollectiveResult>,
+    /// What computations had not ended, in a sentence; absent: all had. Of `findings`, too.
+    #[serde(skip)]
+    pub unfinished: Option<String>,
     /// What came of orders to queue pairs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<OrderResult>,
@@ -463,6 +466,7 @@ impl Report {
             hosts: Vec::new(),
             links: Vec::new(),
             collectives: Vec::new(),
+            unfinished: None,
             orders: Vec::new(),
             traces: Vec::new(),
             samples: Vec::new(),
@@ -551,7 +555,8 @@ impl Report {
                 "stopped at {} ns, before its end, with {open} of {} flows not delivered yet: all figures are partial",
                 self.end_ns, self.flows_finite
             ));
-        } else if open > 0 {
+        }
+        if open > 0 && !self.stopped {
             let finite = self.flows.iter().filter_map(|f| Some((f.bytes?, f.delivered, f.fct_ns.is_some())));
             let (all, got) =
                 finite.filter(|(.., done)| !done).fold((0u64, 0u64), |(all, got), (bytes, delivered, _)| {
@@ -562,6 +567,7 @@ impl Report {
                 self.flows_finite, self.end_ns
             ));
         }
+        found.extend(self.unfinished.clone().filter(|_| !self.stopped));
         if let Some((flow, error)) = self.flows.iter().find_map(|f| Some((f, f.error.as_ref()?))) {
             let ranks = self.flows.iter().filter(|f| f.error.is_some()).count();
             found.push(format!("{ranks} ranks without all sums; rank on {}: {error}", flow.from));

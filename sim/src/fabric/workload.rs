@@ -427,8 +427,8 @@ impl Planner<'_> {
             let lite = "without retransmission nothing is acknowledged, and this waits for it";
             return Err(reader.wrong(format!("{lite}; wait for what is received, or use another format")));
         }
-        add_operations(&graph, first as u32, &mut self.all.ops);
         let (starts, before) = (graph.starts(), self.all.collectives.len() as u32);
+        add_operations(&graph, first as u32, before, &mut self.all.ops);
         self.all.collectives.extend(graph.collectives.into_iter().map(|collective| (index, collective)));
         for (message, start) in graph.messages.into_iter().zip(starts) {
             let planned = self.flow(&reader, &message, start, (first as u32, before, group))?;
@@ -522,14 +522,17 @@ impl Planner<'_> {
     }
 }
 
-/// Adds the operations of a workload whose first flow has number `first`.
-fn add_operations(graph: &Graph, first: u32, ops: &mut Vec<Op>) {
+/// Adds the operations of a workload whose first flow has number `first`, and its first collective `collectives`.
+fn add_operations(graph: &Graph, first: u32, collectives: u32, ops: &mut Vec<Op>) {
     let before = ops.len() as OpId;
     ops.extend(graph.ops.iter().map(|op| Op {
         work: match op.work {
             Work::Send(message) => Work::Send(first + message),
             Work::Receive(message) => Work::Receive(first + message),
-            other @ (Work::Compute { .. } | Work::Join) => other,
+            Work::Compute { host, stream, ns, collective } => {
+                Work::Compute { host, stream, ns, collective: collective.map(|of| collectives + of) }
+            }
+            Work::Join => Work::Join,
         },
         after: op.after.iter().map(|op| before + op).collect(),
         ..*op

@@ -1,11 +1,12 @@
 //! A fabric of real switches in virtual time.
 
 use super::FabricError;
+use super::computations::Computations;
 use super::play::Progress;
 use super::report::Report;
 use super::spec::FabricSpec;
 use section::Section;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use weir_dataplane::types::Nanos;
 use world::Fabric;
@@ -37,8 +38,8 @@ pub(super) fn run(
 pub(super) struct SectionFacts {
     /// For how long hosts of flows that are parts of collectives were held back meanwhile, ns, by the new number of the flow.
     pub paused: BTreeMap<u32, Nanos>,
-    /// Hosts, and when computations on them ended.
-    pub computed: BTreeSet<(u32, Nanos)>,
+    /// What has become of computations.
+    pub computations: Computations,
 }
 
 /// Plays a part of `spec` on so many threads at most: the report, in which flows are numbered anew, and what else is known.
@@ -50,6 +51,6 @@ pub(super) fn run_section(
 ) -> Result<(Report, SectionFacts), FabricError> {
     let mut fabric = Fabric::new(spec, Some(section))?;
     let undivided = fabric.play(threads, progress);
-    let facts = SectionFacts { paused: fabric.paused.clone(), computed: fabric.operations.computed.clone() };
+    let facts = SectionFacts { paused: fabric.paused.clone(), computations: fabric.computations() };
     Ok((Report { undivided, ..fabric.report() }, facts))
 }

@@ -2,6 +2,7 @@
 
 use super::event_loop::Event;
 use super::world::Fabric;
+use crate::fabric::computations::Computations;
 use crate::fabric::graph::OpId;
 use crate::fabric::operations::Due;
 use crate::fabric::workload::Planned;
@@ -45,6 +46,11 @@ impl Fabric<'_> {
     /// All bytes of a flow have arrived.
     pub(super) fn received(&mut self, flow: u32) {
         self.operations.received(flow, self.now, &mut |at, due| self.queue.push(at, due.into()));
+    }
+
+    /// What has become of computations so far.
+    pub(super) fn computations(&self) -> Computations {
+        self.operations.computations(self.now, |_| true)
     }
 
     /// A computation is over.

@@ -124,8 +124,8 @@ impl Fabric<'_> {
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
         let known: Vec<Option<Known>> = self.flows.iter().map(|f| self.known(f)).collect();
-        let collectives =
-            collective_report::results(&self.reported, &flows, &known, &self.operations.computed);
+        let computations = self.computations();
+        let collectives = collective_report::results(&self.reported, &flows, &known, &computations);
         let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
         let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
         let parts = || self.switches.iter().flat_map(|s| &s.parts);
@@ -173,6 +173,7 @@ impl Fabric<'_> {
                 .collect(),
             links: links.collect(),
             collectives,
+            unfinished: computations.unfinished(&self.plan.names, ns),
             samples: std::mem::take(&mut self.samples),
             timeline: timeline.finish(ns),
             latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),

@@ -4,7 +4,6 @@ use super::hybrid::Packets;
 use super::scope;
 use super::world::{NEVER, Sending, World};
 use crate::fabric::collective_report::{self, Known};
-use crate::fabric::graph::{OpId, Work};
 use crate::fabric::level::Level;
 use crate::fabric::play::Undivided;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
@@ -39,7 +38,8 @@ impl World<'_> {
         let mut flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, &open)).collect();
         let mut parts: Vec<Option<Known>> = self.flows.iter().map(part).collect();
         let mut why = Vec::new();
-        let mut computed = self.computed(packets.as_ref().map_or(&[], |packets| &packets.section.ops));
+        let mut computations =
+            self.computations(packets.as_ref().map_or(&[], |packets| &packets.section.ops));
         let mut timeline = timeline.finish(ns);
         if let Some(packets) = packets {
             why = self.why_hybrid(&packets);
@@ -54,13 +54,13 @@ impl World<'_> {
                 known.into_iter().for_each(|known| *known = Known { paused, slowed: "queue", ..*known });
             }
             timeline = std::mem::take(&mut report.timeline);
-            computed.extend(facts.computed);
+            computations.extend(facts.computations);
             self.events += report.events;
             self.stopped |= report.stopped;
             why.append(&mut report.why);
             begun = report;
         }
-        let collectives = collective_report::results(&self.reported, &flows, &parts, &computed);
+        let collectives = collective_report::results(&self.reported, &flows, &parts, &computations);
         let done = flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
         let (fcts, slow): (Vec<u64>, Vec<u64>) =
             done.map(|(fct, alone)| (fct, (fct * 1000).div_ceil(alone.max(1)))).unzip();
@@ -75,6 +75,7 @@ impl World<'_> {
             flows,
             links,
             collectives,
+            unfinished: computations.unfinished(&self.plan.names, ns),
             timeline,
             stopped: self.stopped,
             end_ns: ns,
@@ -165,14 +166,9 @@ impl World<'_> {
         let flows =
             self.flows.iter().map(|f| f.flow.id as usize).filter(|flow| !packets.section.flows[*flow]);
         let done = flows.map(|flow| known(self.outcomes[flow].done).unwrap_or(NEVER));
-        let ops = &packets.section.ops;
-        let computed = self.computed(ops);
-        let is_beside =
-            |op: usize| !ops[op] && matches!(self.operations.op(op as OpId).work, Work::Compute { .. });
-        let ended = self.computations.iter().filter(|(op, _)| !ops[*op as usize]).count();
-        let goes_on = ended < (0..ops.len()).filter(|op| is_beside(*op)).count();
-        let computed = computed.iter().map(|(_, at)| *at);
-        done.chain(computed).chain(goes_on.then_some(NEVER)).max().unwrap_or(0).min(self.ns())
+        let computations = self.computations(&packets.section.ops);
+        let computed = computations.ended.iter().map(|(_, at)| *at);
+        done.chain(computed).chain(computations.is_open().then_some(NEVER)).max().unwrap_or(0).min(self.ns())
     }
 
     fn why_hybrid(&self, packets: &Packets) -> Vec<String> {

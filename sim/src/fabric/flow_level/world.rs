@@ -4,8 +4,9 @@ use super::max_min::{BYTE, MaxMin, units};
 use super::scope;
 use crate::fabric::FabricError;
 use crate::fabric::collective::lay_out_with_engines;
+use crate::fabric::computations::Computations;
 use crate::fabric::faults::both;
-use crate::fabric::graph::{Collective, OpId, Work};
+use crate::fabric::graph::{Collective, OpId};
 use crate::fabric::hosts;
 use crate::fabric::links::{Direction, Line, directions, lines, outgoing};
 use crate::fabric::operations::{Due, Operations};
@@ -156,8 +157,6 @@ pub(super) struct World<'a> {
     pub flows: Vec<Planned>,
     pub outcomes: Vec<Outcome>,
     pub operations: Operations,
-    /// Computations that have ended, and when.
-    pub computations: Vec<(OpId, Ps)>,
     /// What is reported together, and the numbers of its workloads.
     pub reported: Vec<(usize, Collective)>,
     rates: MaxMin,
@@ -218,7 +217,6 @@ impl<'a> World<'a> {
             contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],
             dirs,
             outcomes: vec![Outcome { start: NEVER, done: NEVER }; flows.len()],
-            computations: Vec::new(),
             operations: Operations::new(ops, flows.len()),
             reported: collectives,
             queue: Queue::new(0, 0),
@@ -237,15 +235,10 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Hosts of computations, and when these ended; `without`: operations that are left out.
-    pub fn computed(&self, without: &[bool]) -> BTreeSet<(u32, Nanos)> {
-        let of = |(op, at): &(OpId, Ps)| match self.operations.op(*op).work {
-            Work::Compute { host, .. } if !without.get(*op as usize).is_some_and(|out| *out) => {
-                Some((host, at.div_ceil(PS)))
-            }
-            _ => None,
-        };
-        self.computations.iter().filter_map(of).collect()
+    /// What has become of computations; `without`: operations that are left out.
+    pub fn computations(&self, without: &[bool]) -> Computations {
+        let is_out = |op: OpId| without.get(op as usize).is_some_and(|out| *out);
+        self.operations.computations(self.now, |op| !is_out(op))
     }
 
     /// All of a flow was sent.
@@ -313,10 +306,7 @@ impl<'a> World<'a> {
             let mut at = |time, due: Due| queue.push(time, due.into());
             match event {
                 Event::Start { flow } => self.start(flow),
-                Event::Computed { op } => {
-                    self.operations.computed(op, now, &mut at);
-                    self.computations.push((op, now));
-                }
+                Event::Computed { op } => self.operations.computed(op, now, &mut at),
                 Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
                 Event::Delivered { flow } => {
                     self.operations.received(flow, now, &mut at);

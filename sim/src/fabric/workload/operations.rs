@@ -96,12 +96,13 @@ pub(super) fn graph(
     let refused = |(place, problem): Refused| wrong(place, problem);
     reader.check().map_err(refused)?;
     let mut builder = Builder::new(&mut graph, start);
-    if listed.iter().any(|op| matches!(op.does, Does::Send { .. })) {
+    let messages = listed.iter().any(|op| matches!(op.does, Does::Send { .. })).then_some(0);
+    if messages.is_some() {
         builder.begin_other("messages", hosts.len());
     }
     reader.messages(&mut builder, start).map_err(refused)?;
     reader.collectives(&mut builder).map_err(refused)?;
-    reader.others(builder.graph);
+    reader.others(builder.graph, messages);
     reader.dependencies(builder.graph).map_err(refused)?;
     match graph.circle() {
         Some(circle) => Err(reader.circle(&circle, wrong)),
@@ -260,13 +261,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What involves no other rank.
-    fn others(&mut self, graph: &mut Graph) {
+    /// What involves no other rank. Computations are reported with `messages`.
+    fn others(&mut self, graph: &mut Graph, messages: Option<u32>) {
         for (at, op) in self.listed.iter().enumerate() {
             let one = match op.does {
                 Does::Compute { ns, stream } => {
                     let Some(host) = self.host(op.rank) else { continue };
-                    graph.compute((host, stream), ns, Vec::new())
+                    graph.compute((host, stream), ns, messages, Vec::new())
                 }
                 Does::Nothing => graph.join(Vec::new()),
                 _ => continue,

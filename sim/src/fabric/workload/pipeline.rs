@@ -52,7 +52,7 @@ impl Reader<'_> {
                     Pass::Forward(batch) => (batch, 0, forward),
                     Pass::Backward(batch) => (batch, 1, backward),
                 };
-                before = graph.compute((*host, 0), ns, vec![before]);
+                before = graph.compute((*host, 0), ns, Some(0), vec![before]);
                 graph.ops[before as usize].start = start(*host);
                 passes[batch][stage][way] = before;
             }
