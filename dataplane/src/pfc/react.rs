@@ -165,9 +165,19 @@ impl Reaction {
         self.queues
     }
 
-    /// Queues that were paused when last asked or told, one bit each: for readers that own no clock.
-    pub fn queues_paused(&self) -> u8 {
+    /// Queues that must not send, one bit each, for the data path: right only where `now` is before
+    /// [`Reaction::next_expiry`]. Whoever only reads asks [`Reaction::queues_paused_at`].
+    #[inline]
+    pub(crate) fn queues_when_told(&self) -> u8 {
         self.queues
+    }
+
+    /// Queues that received pauses stop at `now`, one bit each, whether or not what sends has looked since the last
+    /// of them ran out.
+    pub fn queues_paused_at(&self, now: Nanos) -> u8 {
+        self.queues_of(
+            bits(self.account.active()).fold(0, |running, p| running | u8::from(self.deadline[p] > now) << p),
+        )
     }
 
     /// When the next pause ends unless something else arrives; [`NEVER`] if nothing is paused.

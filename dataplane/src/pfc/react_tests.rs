@@ -254,6 +254,7 @@ proptest! {
             }
             let mask = (0..8).fold(0, |m, p| m | u8::from(slow.on[p]) << p);
             if now.is_multiple_of(ask) {
+                prop_assert_eq!(r.queues_paused_at(now), mask, "a reader before anything expires, at {}", now);
                 prop_assert_eq!(r.paused_mask(now), mask, "at {}", now);
                 prop_assert_eq!(r.paused_queues(now), mask);
                 let next = bits(mask).map(|p| slow.until[p]).min().unwrap_or(NEVER);
@@ -279,6 +280,7 @@ fn a_queue_is_held_once_however_many_priorities_share_it() {
     assert_eq!([99, 100, 250, 612, 811].map(|now| r.held_ns(3, now)), [0, 0, 150, 512, 711]);
     assert!(r.holds(3, 811) && !r.holds(3, 812));
     assert_eq!((r.held_ns(3, 5_000), r.held_ns(4, 5_000)), (712, 0));
+    assert_eq!([811, 812, 5_000].map(|now| r.queues_paused_at(now)), [0x08, 0, 0], "before anything expires");
     assert_eq!(r.paused_queues(5_000), 0);
     assert_eq!((r.held_ns(3, 5_000), r.paused_ns(3, 5_000), r.paused_ns(4, 5_000)), (712, 512, 512));
 }

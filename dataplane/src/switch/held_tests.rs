@@ -152,6 +152,26 @@ fn a_storm_that_is_forwarded_is_no_pause_any_more() {
 }
 
 #[test]
+fn a_queue_that_nothing_waits_in_is_seen_to_be_paused_until_the_deadline_and_no_longer() {
+    let seen =
+        |s: &Switch<OwnedFrame>| [1_511, 1_512, 9_999].map(|now| s.gauges(PortId(1), now).paused_queues);
+    let mut s = switch(params(2));
+    pause(&mut s, 100, 1_000);
+    assert_eq!(seen(&s), [1 << 3, 0, 0]);
+    // Looking at it changes nothing, and neither does whoever finds nothing to send.
+    transmit(&mut s, 1, 9_999);
+    s.tick(9_999);
+    assert_eq!(seen(&s), [1 << 3, 0, 0]);
+    // Frames that waited and were dropped leave it as idle.
+    let mut s = switch(params(2));
+    pause(&mut s, 100, 1_000);
+    arrive(&mut s, 2, 1_000);
+    s.flush(PortId(1), 3, DropReason::WatchdogDrop);
+    s.go_on_flushing(1_100);
+    assert_eq!((s.held(), seen(&s)), (0, [1 << 3, 0, 0]));
+}
+
+#[test]
 fn between_shards_a_pause_counts_from_the_moment_the_queue_has_the_frame() {
     let [a, b] = &mut two_shards(params(2));
     pause(b, 100, 1_000);

@@ -510,7 +510,7 @@ impl<F: Frame> OwnPort<F> {
         if now >= self.reaction.next_expiry() {
             self.pauses_end(queues, out, now);
         }
-        (self.reaction.queues_paused() & !self.storm_forward) | self.held_back | self.flushing
+        (self.reaction.queues_when_told() & !self.storm_forward) | self.held_back | self.flushing
     }
 
     #[cold]

@@ -149,7 +149,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             pg_xon: pgs.map(|pg| pg.xon_shared()),
             pg_shared_peak: pgs.map(|pg| pg.shared_peak.peak(PERSISTENT)),
             pg_headroom_peak: pgs.map(|pg| pg.headroom_peak.peak(PERSISTENT)),
-            paused_queues: u64::from(rx.queues_paused()),
+            paused_queues: u64::from(rx.queues_paused_at(now)),
             xoff_priorities: u64::from(tx.paused_mask()),
             tx_cause: std::array::from_fn(|p| tx.last_cause(p).word()),
             stormed_queues: u64::from(port.watchdog.as_deref().map_or(0, Watchdog::stormed_queues)),

@@ -500,7 +500,7 @@ impl Fabric<'_> {
             self.lines[out].transmitter.free() <= self.now
                 && self.dirs[out].rate.bps() <= self.dirs[dir].rate.bps()
                 && (0..PRIORITIES).all(|queue| switch.queue_frames(id, queue) == 0)
-                && switch.reaction(id).queues_paused() == 0
+                && switch.reaction(id).queues_paused_at(self.ns()) == 0
                 && !switch.generator(id).due(self.ns())
         });
         if clear {
