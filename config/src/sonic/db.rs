@@ -1,6 +1,6 @@
 //! Tables, rows and fields of `config_db.json`, each with where it stands.
 
-use super::{Note, Outcome};
+use super::{MAPS, Note, Outcome};
 use crate::diag::{Diagnostic, Severity, Span};
 use crate::found::Findings;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -33,6 +33,15 @@ pub(super) struct Row {
     pub at: At,
     pub fields: Vec<Field>,
 }
+
+/// Fields that name a row of another table: their table, the field, the other table. Beside those of [`MAPS`].
+const REFERENCES: [(&str, &str, &str); 5] = [
+    ("BUFFER_PROFILE", "pool", "BUFFER_POOL"),
+    ("BUFFER_PG", "profile", "BUFFER_PROFILE"),
+    ("BUFFER_QUEUE", "profile", "BUFFER_PROFILE"),
+    ("QUEUE", "scheduler", "SCHEDULER"),
+    ("QUEUE", "wred_profile", "WRED_PROFILE"),
+];
 
 /// All rows, in the order of the files, and what is wrong with them.
 #[derive(Default)]
@@ -79,12 +88,32 @@ impl<'t> Db<'t> {
             db.read_file(source, text);
         }
         db.places.clear();
+        db.check_references();
         db
     }
 
-    /// Name and text of the first file.
-    pub fn first_source(&self) -> (&'t str, &'t str) {
-        self.sources.first().copied().unwrap_or(("nothing", ""))
+    /// A reference in brackets says which table it is to, and that is the one its field names rows of.
+    fn check_references(&mut self) {
+        let maps = MAPS.map(|(table, field, ..)| ("PORT_QOS_MAP", field, table));
+        let mut wrong = Vec::new();
+        for (of, field, table) in REFERENCES.into_iter().chain(maps) {
+            let rows = self.rows.iter().filter(|row| row.table == of);
+            for (row, field) in rows.filter_map(|row| Some((row, row.field(field)?))) {
+                if let Some(other) = table_of(&field.value).filter(|other| *other != table) {
+                    let at = format!("{of}|{}|{}", shown(&row.key), field.name);
+                    let message = format!(
+                        "{at} = `{}`: it names rows of {table}, not of {}",
+                        shown(&field.value),
+                        shown(other)
+                    );
+                    let help = format!("write [{table}|NAME], or the name alone, of a row of {table}");
+                    wrong.push((field.at, message, help));
+                }
+            }
+        }
+        for (at, message, help) in wrong {
+            self.error(at, "sonic.reference", message, &help);
+        }
     }
 
     /// Where the first file begins: for what is nowhere.
@@ -208,8 +237,13 @@ impl<'t> Db<'t> {
 
     /// Notes an error.
     pub fn error(&mut self, at: At, rule: &'static str, message: String, remedy: &str) {
+        self.tell(Severity::Error, at, rule, message, remedy);
+    }
+
+    /// Notes something about a place.
+    pub fn tell(&mut self, severity: Severity, at: At, rule: &'static str, message: String, remedy: &str) {
         let source = self.sources.get(at.source).copied().unwrap_or_default();
-        self.found.note(Severity::Error, source, at.span, rule, message, remedy.into());
+        self.found.note(severity, source, at.span, rule, message, remedy.into());
     }
 
     /// The table has rows that nobody took.
@@ -314,8 +348,16 @@ impl Row {
 
 /// The name in `[TABLE|name]`, or the text itself.
 pub(super) fn referred(text: &str) -> &str {
-    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    inner.map_or(text, |inner| inner.split_once('|').map_or(inner, |(_, name)| name))
+    inside(text).map_or(text, |inner| inner.split_once('|').map_or(inner, |(_, name)| name))
+}
+
+/// The table in `[TABLE|name]`.
+fn table_of(text: &str) -> Option<&str> {
+    inside(text)?.split_once('|').map(|(table, _)| table)
+}
+
+fn inside(text: &str) -> Option<&str> {
+    text.strip_prefix('[')?.strip_suffix(']')
 }
 
 /// The beginning of a value, for a message.

@@ -2,7 +2,7 @@
 
 use super::{
     AUTO, CABLES, EGRESS_LOSSLESS, EGRESS_LOSSY, HEADERS, INGRESS, MAPS, Note, Outcome, PRESET, STORM_TYPES,
-    UNBOUND, map_name,
+    UNBOUND, left_out, map_name,
 };
 use crate::lag::key_of;
 use crate::sonic::toml_text::ranges;
@@ -128,9 +128,7 @@ impl<'c> Exporter<'c> {
     }
 
     fn note(&mut self, outcome: Outcome, what: &str, key: &str, why: impl Into<String>) {
-        let note =
-            Note { outcome, table: what.into(), key: key.into(), fields: String::new(), why: why.into() };
-        self.notes.push(note);
+        self.notes.push(super::note(outcome, what, key, why));
     }
 
     fn ports(&mut self) {
@@ -562,10 +560,16 @@ impl<'c> Exporter<'c> {
                 let key = format!("{}|{}", lag.name, config.ports[port.index()].name);
                 self.row("PORTCHANNEL_MEMBER", &key, json!({}));
             }
-            let passive = lag.lacp.is_some_and(|lacp| !lacp.active);
-            let speaks = if passive { "LACP is active there; " } else { "" };
-            let why = "SONiC chooses a member by a hash of its own, and wants a name like PortChannel1";
-            self.note(Approximated, "lag", &lag.name, format!("{speaks}{why}"));
+            self.note(Mapped, "lag", &lag.name, "PORTCHANNEL, PORTCHANNEL_MEMBER");
+            let why = "SONiC chooses a member by a hash of its own";
+            self.note(Approximated, "lag.hash", &lag.name, why);
+            if lag.lacp.is_some_and(|lacp| !lacp.active) {
+                self.note(Approximated, "lag.lacp", &lag.name, "LACP is active there");
+            }
+            if !lag.name.starts_with("PortChannel") {
+                let why = "SONiC calls its LAGs PortChannel1 and so on: rename it";
+                self.note(Approximated, "lag.name", &lag.name, why);
+            }
         }
     }
 
@@ -639,11 +643,11 @@ impl<'c> Exporter<'c> {
         for mirror in &config.mirrors {
             if mirror.filter != Filter::default() {
                 let why = "SONiC chooses what to mirror with access lists: table ACL_RULE";
-                self.note(Ignored, "mirror.filter", &mirror.name, why);
+                self.note(Ignored, "mirror", &mirror.name, why);
                 continue;
             }
             let Some((to, tc)) = mirror.port() else {
-                self.note(Ignored, "mirror.file", &mirror.name, "SONiC writes no files of frames");
+                self.note(Ignored, "mirror", &mirror.name, "SONiC writes no files of frames");
                 continue;
             };
             let name = |port: &PortId| config.ports[port.index()].name.as_str();
@@ -670,17 +674,13 @@ impl<'c> Exporter<'c> {
         }
         for port in &config.ports {
             let odd = [
-                (port.default_tc != 0, "port.default_tc", "frames without a trusted field are of class 0"),
-                (!port.pfc.tx && port.pfc.enable != 0, "port.pfc.tx", "SONiC sends what it obeys"),
+                (!port.pfc.tx, "port.pfc.tx", "SONiC sends what it obeys"),
                 (
-                    matches!(port.pfc.rx, PfcRx::Link | PfcRx::None) && port.pfc.enable != 0,
+                    matches!(port.pfc.rx, PfcRx::Link | PfcRx::None),
                     "port.pfc.rx",
                     "SONiC obeys PFC of the priorities it sends",
                 ),
                 (port.format != 0, "port.format", "SONiC's frames are those of Ethernet"),
-                (port.peer_response.is_some(), "port.peer_response", "it is in xoff already"),
-                (!port.learning, "port.learning", "a matter of VLANs there"),
-                (port.mac.is_some(), "port.mac", "the chip has its own"),
             ];
             for (_, what, why) in odd.into_iter().filter(|(is, ..)| *is) {
                 self.note(Ignored, what, &port.name, why);
@@ -692,6 +692,7 @@ impl<'c> Exporter<'c> {
         for key in ["pfc.pause_quanta", "pfc.poll_gap", "pfc.refresh"] {
             self.note(Ignored, key, "", "fixed in the chip");
         }
+        self.notes.extend(left_out::notes(config));
     }
 }
 

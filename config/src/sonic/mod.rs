@@ -10,6 +10,7 @@
 mod db;
 mod export;
 mod import;
+mod left_out;
 mod lookup;
 mod toml_text;
 
@@ -103,6 +104,11 @@ pub struct Note {
     pub fields: String,
     /// What it is on the other side, or why it is not.
     pub why: String,
+}
+
+/// A line about the whole of a row, or of a key of weir.
+fn note(outcome: Outcome, table: &str, key: &str, why: impl Into<String>) -> Note {
+    Note { outcome, table: table.into(), key: key.into(), fields: String::new(), why: why.into() }
 }
 
 /// A report for people: ignored first, rows of which the same is to be said on one line.

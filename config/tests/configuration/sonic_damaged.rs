@@ -60,6 +60,20 @@ fn bad_files_are_refused_at_their_place() {
             "there is no SCHEDULER|s",
             "\"s\"",
         ),
+        (
+            "\"pool\": \"egress_lossy_pool\"",
+            "\"pool\": \"[BUFFER_PROFILE|egress_lossy_pool]\"",
+            "sonic.reference",
+            "pool = `[BUFFER_PROFILE|egress_lossy_pool]`: it names rows of BUFFER_POOL",
+            "\"[BUFFER_PROFILE",
+        ),
+        (
+            "\"tc_to_pg_map\": \"AZURE\"",
+            "\"tc_to_pg_map\": \"[TC_TO_QUEUE_MAP|AZURE]\"",
+            "sonic.reference",
+            "not of TC_TO_QUEUE_MAP",
+            "\"[TC_TO_QUEUE_MAP",
+        ),
         ("\"alias\": \"x\"", "\"speed\": \"1\"", "sonic.twice", "says speed twice", ""),
     ] {
         assert!(good.contains(from), "{from}");

@@ -131,6 +131,35 @@ fn more_ports_than_one_lcore_looks_at_in_time_get_as_few_lcores_as_do() {
     assert!(config.ports.iter().all(|port| port.lcore.is_none()) && !import.toml.contains("[eal]"));
 }
 
+/// What is wrong with any number of lcores keeps nobody from finding out how many are needed.
+#[test]
+fn another_fault_is_told_without_one_of_lcores() {
+    let small = large(32, 400_000).replacen("\"xoff\": \"30000000\"", "\"xoff\": \"1\"", 1);
+    let found = import(&[("config_db.json", &small)], &Options::default()).map(|made| made.toml).unwrap_err();
+    let rules: Vec<_> = found.iter().filter(|d| d.is_error()).map(|d| d.rule).collect();
+    assert_eq!(rules, ["headroom.pool"], "{found:#?}");
+}
+
+/// So is what may be wrong: nobody has the text that was made, unless it was asked for.
+#[test]
+fn a_warning_is_told_of_the_row_it_is_about() {
+    let small = include_str!("../../../configs/sonic/config_db.json").replacen(
+        "\"xoff\": \"294912\"",
+        "\"xoff\": \"1000\"",
+        1,
+    );
+    let (import, _) = made(&[("config_db.json", &small)], &Options::default());
+    let warning =
+        import.warnings.iter().find(|d| d.rule == "headroom.short").expect("1000 bytes are too few");
+    assert!(warning.file == "config_db.json" && warning.remedy.contains("BUFFER_PROFILE"), "{warning}");
+    assert!(small[warning.span.start..].starts_with("\"1000\""), "{warning}");
+    assert!(
+        import.warnings.iter().all(|d| d.file == "config_db.json" && !d.is_error()),
+        "{:#?}",
+        import.warnings
+    );
+}
+
 /// What weir refuses of a configuration made from tables is told of the row it was made from.
 #[test]
 fn what_cannot_be_here_is_refused_where_it_stands_in_the_tables() {

@@ -22,6 +22,7 @@ use crate::read::{fits_name, ranges};
 use crate::{Loaded, load};
 use lldp::Lldp;
 use ports::NO_PORT;
+use settle::MADE;
 use std::collections::{BTreeMap, HashMap};
 use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_dataplane::vlan::PortVlans;
@@ -74,16 +75,19 @@ pub fn import(sources: &[(&str, &str)], options: &Options<'_>) -> Result<Import,
     // What is promised does not depend on how much there is: the rest of any size is what would be shared.
     let (lcores, roomy) = match importer.lcores() {
         Ok(found) => found,
-        Err((written, found)) => return Err(importer.refused(&written, found)),
+        Err((written, found)) => return Err(importer.told(&written, found).1),
     };
     let size = match options.buffer {
         Some(size) => size,
         None => importer.shared().saturating_add(roomy.buffer.promised()).max(LEAST),
     };
     let written = importer.text(size, lcores);
-    match load(&importer.called(), &written.text) {
-        Ok(Loaded { warnings, .. }) => Ok(Import { toml: written.text, notes: importer.db.notes, warnings }),
-        Err(found) => Err(importer.refused(&written, found)),
+    match load(MADE, &written.text) {
+        Ok(Loaded { warnings, .. }) => {
+            let (notes, warnings) = importer.told(&written, warnings);
+            Ok(Import { toml: written.text, notes, warnings })
+        }
+        Err(found) => Err(importer.told(&written, found).1),
     }
 }
 
