@@ -167,6 +167,10 @@ pub enum Malformed {
     /// A TLV is of another type or length than stands there in version 1.
     #[error("a TLV has another type or length than it can have")]
     Tlv,
+    /// Who sends it says that it is a group, or nobody: a system has an individual address (802.1AX 6.3.2), and none at all
+    /// stands for a partner that has said nothing.
+    #[error("the actor is no system")]
+    NotASystem,
 }
 
 /// The bytes of a TLV that begins at `at`.
@@ -197,7 +201,12 @@ pub fn decode(frame: &[u8]) -> Result<Slow, Malformed> {
         let (actor, partner) = (info(pdu, 2, tlv::ACTOR)?, info(pdu, 22, tlv::PARTNER)?);
         // How long the other end may keep frames is of no use here, but it tells a LACPDU from what is none.
         info::<14>(pdu, 42, tlv::COLLECTOR)?;
-        return Ok(Slow::Lacp(Lacpdu { actor: PortInfo::decode(actor), partner: PortInfo::decode(partner) }));
+        let (actor, partner) = (PortInfo::decode(actor), PortInfo::decode(partner));
+        let system = actor.system.mac;
+        if system.is_group() || system == Mac::default() {
+            return Err(Malformed::NotASystem);
+        }
+        return Ok(Slow::Lacp(Lacpdu { actor, partner }));
     }
     if info::<14>(pdu, 2, tlv::MARKER_RESPONSE).is_ok() {
         return Ok(Slow::MarkerResponse);

@@ -71,6 +71,18 @@ fn what_is_malformed_is_told_from_what_is_not() {
     for at in [16, 17, 36, 37, 56, 57] {
         assert_eq!(with(at, 0), Err(Malformed::Tlv), "{at}");
     }
+    // Actors that are a group, all, or nobody; a partner that is nobody is one that has not been heard.
+    let from = |mac| {
+        decode(
+            &Lacpdu { actor: PortInfo { system: SystemId { priority: 1, mac }, ..pdu().actor }, ..pdu() }
+                .encode(SOURCE),
+        )
+    };
+    for mac in [[3, 0, 0, 0, 0, 1], [0xff; 6], [0; 6]] {
+        assert_eq!(from(Mac(mac)), Err(Malformed::NotASystem), "{mac:?}");
+    }
+    let alone = Lacpdu { partner: PortInfo::default(), ..pdu() };
+    assert_eq!(decode(&alone.encode(SOURCE)), Ok(Slow::Lacp(alone)));
     assert_eq!(with(12, 0), Err(Malformed::NotSlow));
     assert_eq!((with(14, 3), with(14, 10)), (Ok(Slow::Other(3)), Ok(Slow::Other(10))));
 }

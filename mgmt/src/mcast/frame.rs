@@ -158,6 +158,8 @@ fn of_ipv4(packet: &[u8]) -> Result<Message, Malformed> {
     }
     let source = v4(head, 12).ok_or(Malformed::Ip)?.into();
     match head[9] {
+        // Every version is sent with a TTL of 1 (RFC 1112 appendix I, RFC 2236 2, RFC 3376 4).
+        IGMP if head[8] != 1 => Err(Malformed::NotOfLink),
         IGMP => igmp(payload, source),
         PIM => pim(payload, checksum(sum(payload)), IpVersion::V4),
         _ => Ok(Message::Other),
@@ -234,7 +236,7 @@ fn igmp(payload: &[u8], source: IpAddr) -> Result<Message, Malformed> {
             let response_ms = match (payload.len(), payload[1]) {
                 (8, 0) => IGMPV1_RESPONSE_MS,
                 (8, tenths) => u64::from(tenths) * 100,
-                (IGMP_QUERY.., code) => u64::from(from_code8(code)) * 100,
+                (_, code) if holds_sources(payload, IGMP_QUERY, 4) => u64::from(from_code8(code)) * 100,
                 _ => return Err(Malformed::Length),
             };
             Ok(Message::Query { source, group: asked(about)?, response_ms })
@@ -257,7 +259,7 @@ fn mld(body: &[u8], source: Ipv6Addr) -> Result<Message, Malformed> {
             let code = be16(body, 4).ok_or(Malformed::Length)?;
             let response_ms = match body.len() {
                 24 => u64::from(code),
-                MLD_QUERY.. => u64::from(from_code16(code)),
+                _ if holds_sources(body, MLD_QUERY, 16) => u64::from(from_code16(code)),
                 _ => return Err(Malformed::Length),
             };
             Ok(Message::Query { source: source.into(), group: asked(about)?, response_ms })
@@ -267,6 +269,12 @@ fn mld(body: &[u8], source: Ipv6Addr) -> Result<Message, Malformed> {
         143 => records(body, 16, address),
         _ => Ok(Message::Other),
     }
+}
+
+/// A query with so many bytes before its sources is as long as their number at the end of these says, or longer: what follows
+/// them is for versions to come (RFC 3376 4.1.10, RFC 3810 5.1.12).
+fn holds_sources(query: &[u8], fixed: usize, width: usize) -> bool {
+    be16(query, fixed - 2).is_some_and(|sources| query.len() >= fixed + width * usize::from(sources))
 }
 
 /// RFC 3376 4.1.1: above 127, an exponent and a mantissa.

@@ -116,6 +116,31 @@ fn queries_of_every_version_say_how_long_hosts_have() {
 }
 
 #[test]
+fn a_query_is_as_long_as_its_sources() {
+    let igmp = |sources: u16, bytes: usize| {
+        let head = [&[0x11, 1, 0, 0, 239, 1, 1, 1, 2, 125][..], &sources.to_be_bytes()].concat();
+        decode(&igmp_frame(&[head, vec![10; bytes]].concat())).map(|_| ())
+    };
+    let mld = |sources: u16, bytes: usize| {
+        let group: Ipv6Addr = "ff05::7".parse().unwrap();
+        let head =
+            [&[130, 0, 0, 0, 0, 1, 0, 0][..], &group.octets(), &[2, 125], &sources.to_be_bytes()].concat();
+        decode(&mld_frame(link_local(), &[head, vec![32; bytes]].concat())).map(|_| ())
+    };
+    for (sources, igmp_bytes, mld_bytes, want) in [
+        (0, 0, 0, Ok(())),
+        (2, 8, 32, Ok(())),
+        // What follows the sources is for versions to come.
+        (2, 12, 40, Ok(())),
+        (2, 7, 31, Err(Malformed::Length)),
+        (1, 0, 0, Err(Malformed::Length)),
+        (u16::MAX, 0, 0, Err(Malformed::Length)),
+    ] {
+        assert_eq!((igmp(sources, igmp_bytes), mld(sources, mld_bytes)), (want, want), "{sources}");
+    }
+}
+
+#[test]
 fn routers_are_known_by_their_hellos() {
     let mut hello = [0x20, 0, 0, 0, 0, 1, 0, 2, 0, 105];
     put_checksum(&mut hello, 2, 0);
@@ -139,6 +164,10 @@ fn what_is_not_as_it_should_be_is_refused_by_name() {
     };
     assert_eq!(with(38, 0x17), Err(Malformed::Checksum));
     assert_eq!(with(22, 2), Err(Malformed::Ip), "the checksum of the header");
+    let mut routed = good.clone();
+    (routed[14 + 8], routed[24], routed[25]) = (2, 0, 0);
+    put_checksum(&mut routed[14..38], 10, 0);
+    assert_eq!(decode(&routed), Err(Malformed::NotOfLink));
     assert_eq!(with(14, 0x44), Err(Malformed::Ip));
     assert_eq!(with(17, 200), Err(Malformed::Ip), "longer than the frame");
     assert_eq!(decode(&igmp_frame(&[0x16, 0, 0, 0, 10, 1, 2, 3])), Err(Malformed::NotAGroup));

@@ -115,6 +115,40 @@ fn a_refusal_names_the_key_of_the_role_that_is_needed() {
     assert!(status == 403 && body.contains("or set mgmt.operate_token_file"), "{status} {body}");
 }
 
+/// Nobody learns from an order that is not his to give what it would have to look like.
+#[test]
+fn rights_are_looked_at_before_what_comes_with_a_request() {
+    let server = start(Options { tokens: tokens(), ..Options::default() }, |_| ());
+    let [(_, read), (_, operate), _] = TOKENS;
+    let long = format!("Content-Length: {}", 1 << 30);
+    for (method, target, token, status) in [
+        ("POST", "/v1/watch", "", 401),
+        ("POST", "/v1/inc/jobs", "nobody-nobody-nobody", 401),
+        ("POST", "/v1/watch", read, 403),
+        ("POST", "/v1/config", operate, 403),
+        ("GET", "/v1/ports", "", 401),
+    ] {
+        for length in ["", "Transfer-Encoding: chunked", "Content-Length: many", &long] {
+            let head = format!(
+                "{method} {target} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{length}"
+            );
+            let head = format!("{}\r\nConnection: close\r\n\r\n", head.trim_end());
+            let answer = raw(&server, head.as_bytes());
+            // What is no length at all is no request.
+            let want = if length.ends_with("many") { 400 } else { status };
+            assert_eq!(answer.status, want, "{method} {target} {length}: {}", answer.body);
+        }
+    }
+    let head = |length| {
+        format!(
+            "POST /v1/watch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {operate}\r\n{length}\r\n"
+        )
+    };
+    assert_eq!(raw(&server, head("").as_bytes()).status, 411);
+    assert_eq!(raw(&server, head("Transfer-Encoding: chunked\r\n").as_bytes()).status, 411);
+    assert_eq!(raw(&server, head("Content-Length: 9999999\r\n").as_bytes()).status, 413);
+}
+
 #[test]
 fn names_that_are_listed_need_no_token() {
     let server = start(Options { hosts: vec!["leaf1.example".into()], ..Options::default() }, |_| ());

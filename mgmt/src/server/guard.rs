@@ -1,4 +1,4 @@
-//! What a request has to pass before it is looked at: size, `Host`, role, media type. And what every answer gets.
+//! What a request has to pass before it is looked at: `Host`, role, size, media type. And what every answer gets.
 
 use super::problem::{explain, problem};
 use super::routes::Via;
@@ -23,7 +23,7 @@ pub(super) async fn guard(
     let path = request.uri().path().to_owned();
     let mut response = match refuse(&app, via, &request, &path) {
         Ok(()) => explain(next.run(request).await, &path),
-        Err((status, detail)) => refused(status, &detail, &path, reads(&request)),
+        Err((status, detail)) => refused(status, &detail, &path, &request),
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -38,9 +38,13 @@ pub(super) async fn guard(
     response
 }
 
-fn refused(status: StatusCode, detail: &str, path: &str, reads: bool) -> Response<Body> {
+fn refused(status: StatusCode, detail: &str, path: &str, request: &Request) -> Response<Body> {
     let mut refusal = problem(status, path, detail, None);
-    if !reads || status == StatusCode::PAYLOAD_TOO_LARGE {
+    let (reads, headers) = (reads(request), request.headers());
+    if !reads
+        || headers.contains_key(header::CONTENT_LENGTH)
+        || headers.contains_key(header::TRANSFER_ENCODING)
+    {
         // A body that nobody reads must not be taken for the next request.
         refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -58,12 +62,13 @@ fn reads(request: &Request) -> bool {
 /// What is wrong with a request, before its body is read and before it is known what it asks for.
 fn refuse(app: &App, via: Via, request: &Request, path: &str) -> Result<(), Refusal> {
     let (found, reads) = (api::find(request.method().as_str(), path), reads(request));
-    check_body(request, found, reads)?;
     if !reads && app.desk.is_none() {
         return Err((StatusCode::FORBIDDEN, "this switch takes no orders".into()));
     }
     let needed = found.map_or(if reads { Role::Read } else { Role::Admin }, |endpoint| endpoint.role);
+    // Who may not do it is told so, and nothing of what he asked for.
     check_role(app, via, request, needed)?;
+    check_body(request, found, reads)?;
     match found {
         // A route that nobody has listed is none. One that takes other methods is told by the router.
         None if reads && !api::is_path(path) => {

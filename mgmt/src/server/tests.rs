@@ -166,7 +166,7 @@ fn faults_are_named_in_the_right_status() {
         ("GET", "/v1/events?follow=maybe", "", 400, Some("follow")),
         ("POST", "/v1/ports", "Content-Length: 9\r\n", 403, None),
         ("DELETE", "/v1/ports", "", 403, None),
-        ("PUT", "/v1/ports", "Content-Length: 99999999999999\r\n", 413, None),
+        ("PUT", "/v1/ports", "Content-Length: 99999999999999\r\n", 403, None),
         ("GET", "/v1/ports", "Transfer-Encoding: chunked\r\n", 413, None),
     ];
     for (method, target, headers, status, parameter) in cases {
