@@ -120,6 +120,15 @@ def at_dscp(choose):
     return lambda slot: plain(slot, dscp=choose(slot))
 
 
+def of_sizes(*sizes):
+    return lambda slot: plain(slot, slot.rng.choice(sizes))
+
+
+def any_class(slot):
+    """Class Selectors: with OF_DSCP each is a class."""
+    return plain(slot, dscp=8 * slot.rng.randrange(CLASSES))
+
+
 def tagged(choose):
     return lambda slot: plain(slot, pcp=choose(slot))
 
@@ -171,6 +180,15 @@ def any_kind(slot):
 
 def broadcast(slot):
     return bytes([0xFF] * 6) + plain(slot)[6:]
+
+
+def to_everybody(frame):
+    return lambda slot: bytes([0xFF] * 6) + frame(slot)[6:]
+
+
+def one_in(share, frame, others):
+    """Every so many frames one of the first kind."""
+    return lambda slot: (others if slot.number % share else frame)(slot)
 
 
 def one_of(slot, kinds):
@@ -482,6 +500,7 @@ queues = 0
 wred = "marked"
 """
 
+TO_31 = {"senders": 1, "silent": (1,), "buffer": 'size = "256MiB"\n', "rest": further(32)}
 TO_THIRD = {"to": to_last, "silent": (2,), "rate": 4 * FULL_RATE, "buffer": 'size = "64MiB"\n'}
 
 SITUATIONS = {
@@ -511,6 +530,11 @@ SITUATIONS = {
             ports='storm_control = { unknown_unicast = "100M" }\n'),
         Mix("flood-drop", "the same, dropped", to_strangers, at_random, ports='unknown_unicast = "drop"\n'),
         Mix("multicast", "64 stations for 64 groups, to three ports", multicast, at_random, buffer=WIDE, rest=THIRD + FOURTH),
+        Mix("copies", "broadcasts, one of 32 ports sends", broadcast, at_random, **TO_31),
+        Mix("copies-lengths", "the same, of 64, 128 and 300 bytes at random", to_everybody(of_sizes(64, 128, 300)), at_random, **TO_31),
+        Mix("copies-classes", "the same, of 8 classes at random", to_everybody(any_class), at_random, qos=OF_DSCP, **TO_31),
+        Mix("copies-half", "every second frame is broadcast, the others are for stations of the second port", one_in(2, broadcast, plain), at_random, **TO_31),
+        Mix("copies-tenth", "every tenth frame is broadcast", one_in(10, broadcast, plain), at_random, **TO_31),
         Mix("neighbours", "for stations behind the port it came by", to_neighbours, at_random),
         Mix("loop", "64 pairs in turn, one station heard at both ports", from_loop),
         Mix("fdb-full", "256 x 256 stations at random, of which the table holds 64: most is flooded, to three ports", plain, at_random, 256,
@@ -527,6 +551,8 @@ SITUATIONS = {
         Mix("trace-mac", "64 pairs in turn, while frames of the first port for another station are followed", plain,
             options=("--trace", "--dst", "02:00:00:00:00:99")),
         Mix("trace-udp", "the same, frames of another UDP port", plain, options=("--trace", "--udp-port", "1")),
+        Mix("apply", "the same as `dscp4096`; before every 32768 frames the configuration is applied anew", any_dscp, at_random, qos=OF_DSCP, **MANY,
+            options=("--apply",)),
         Mix("admin-down", "to ports that are switched off", plain, ports='admin = "down"\n'),
         Mix("runts", "frames cut off within their headers", runt),
         Mix("garbage", "any bytes, of stations that are never heard again", garbage),

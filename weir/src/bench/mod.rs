@@ -31,6 +31,9 @@ pub struct PipelineArgs {
     /// Lcores that share the ports, each with every so many-th: one thread does what all of them would, in turn.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub lcores: u8,
+    /// Apply the configuration anew before each window, as `weir apply` does: everything that was decided about frames is void.
+    #[arg(long)]
+    pub apply: bool,
     /// Follow frames of the first port meanwhile, as `weir trace` does; these options say which.
     #[arg(long)]
     pub trace: bool,
@@ -97,7 +100,7 @@ fn pipeline(args: &PipelineArgs) -> Result<Outcome> {
     let load = setup::Load::new(&args.traffic, None)?;
     let (ports, busy) = (load.params.ports.len(), load.captures.len());
     let follow = args.trace.then(|| args.filter.filter());
-    let report = pipeline::measure(load, args.lcores, args.windows as usize, follow)?;
+    let report = pipeline::measure(load, args.lcores, args.windows as usize, (follow, args.apply))?;
     // The kernel's word for the rate of the time stamp counter; without it, the report is in nanoseconds.
     let ghz = ghz();
     let per_frame = |ns: f64| (ns * ghz.unwrap_or(1.0) * 10.0).round() / 10.0;
