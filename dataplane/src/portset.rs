@@ -68,6 +68,12 @@ impl PortSet {
         self.0 == [0; WORDS]
     }
 
+    /// The last port.
+    pub fn last(&self) -> Option<PortId> {
+        let (at, word) = self.0.iter().enumerate().rfind(|(_, word)| **word != 0)?;
+        Some(PortId((at as u32 * 64 + word.ilog2()) as u16))
+    }
+
     /// The ports in ascending order.
     #[inline]
     pub fn iter(&self) -> Ports {

@@ -79,7 +79,7 @@ impl BatchEcn {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum End {
     First,
     Last,
 }
@@ -267,8 +267,8 @@ impl<F: Frame> FrameBatch<F> {
         self.padding -= padding(len);
         self.charge -= charge_of(u32::from(len));
         let header = self.header();
-        let meta = Meta { ecn: header.ecn.of(&frame), ..header.meta(len, self.held_ns) };
-        self.set_ce(self.ecn.ce() - u8::from(meta.ecn.is_ce()));
+        let meta = BatchHeader { ecn: header.ecn.of(&frame), ..header }.meta(len, self.held_ns);
+        self.set_ce(self.ecn.ce() - u8::from(meta.header.is_ce()));
         self.skip_copies(1);
         Some((frame, meta))
     }
@@ -312,7 +312,7 @@ impl<F: Frame> FrameBatch<F> {
     pub fn front(&self, limits: Limits, charge_of: impl Fn(u32) -> u32) -> Front {
         let all = u64::from(self.bytes + u32::from(self.padding)) + self.len() as u64 * WIRE_OVERHEAD_BYTES;
         if self.len() <= limits.frames && limits.goes_on(all) {
-            let last = wire_bytes(u64::from(self.len_of(Place::Last)));
+            let last = wire_bytes(u64::from(self.len_of(End::Last)));
             return Front { totals: self.totals(), wire: all, last, ce: self.ecn.ce().into() };
         }
         match self.mixed {
@@ -456,18 +456,12 @@ impl<F: Frame> FrameBatch<F> {
         self.held_ns
     }
 
-    /// Another frame of this header and length, that comes when the queue has been held for so long, may join. Copies
-    /// are of one length, so that each one's charge is known when it has left, and their counts in turn.
+    /// Another frame of this header, that comes when the queue has been held for so long, may join: the counts of copies are
+    /// in turn.
     #[inline]
-    pub fn has_room_for(&self, header: &BatchHeader, len: u16, held_ns: Nanos) -> bool {
-        let next = match header.copies {
-            Meta::SINGLE => Meta::SINGLE == self.copies,
-            next => {
-                self.copies.checked_add(self.len() as u32) == Some(next) && (self.len, self.mixed) == (len, 0)
-            }
-        };
-        let same = self.held_ns == held_ns && self.header() == BatchHeader { copies: self.copies, ..*header };
-        next && same && self.buffer.is_none() && !self.reversed && self.room() > 0
+    pub fn has_room_for(&self, header: &BatchHeader, held_ns: Nanos) -> bool {
+        let same = self.held_ns == held_ns && self.header().behind(self.len() as u32) == *header;
+        same && self.buffer.is_none() && !self.reversed && self.room() > 0
     }
 
     /// The first frames are gone: the count of the one behind them is that of the first now.
@@ -512,12 +506,12 @@ impl<F: Frame> FrameBatch<F> {
 
     /// Length of one of the frames.
     #[inline(always)]
-    fn len_of(&self, place: Place) -> u16 {
+    fn len_of(&self, end: End) -> u16 {
         if self.mixed == 0 {
             return self.len;
         }
         let lens = self.held_lens();
-        let len = if (place == Place::First) != self.reversed { lens.first() } else { lens.last() };
+        let len = if (end == End::First) != self.reversed { lens.first() } else { lens.last() };
         len.copied().unwrap_or(self.len)
     }
 
@@ -550,15 +544,7 @@ mod tests {
 
     fn header() -> BatchHeader {
         let ecn = EcnField { place: EcnPlace::Ipv4(14), codepoint: 3 }.code();
-        BatchHeader {
-            rx_ns: 7,
-            copies: Meta::SINGLE,
-            pg: 3,
-            in_port: 1,
-            queue: 5,
-            ecn,
-            home: BatchHeader::HERE,
-        }
+        BatchHeader { rx_ns: 7, pg: 3, in_port: 1, queue: 5, ecn, ..BatchHeader::NONE }
     }
 
     #[test]
@@ -572,10 +558,10 @@ mod tests {
         let front = batch.front(ALL, cells);
         assert_eq!((front.wire, front.last, batch.header().is_ce()), (84 + 174 + 84 + 1524, 1524, true));
         let (frame, meta) = batch.pop(cells).unwrap();
-        assert_eq!((frame.n, meta.len, meta.header(), meta.held_ns), (0, 60, header(), 2));
+        assert_eq!((frame.n, meta.len, meta.header, meta.held_ns), (0, 60, header(), 2));
         assert_eq!(batch.pop(cells).map(|(frame, meta)| (frame.n, meta.len)), Some((1, 150)));
         assert_eq!(batch.totals(), BatchTotals { frames: 2, bytes: 1542, charge: 1600 });
-        assert_eq!((batch.len_of(Place::First), batch.front(ALL, cells).wire), (42, 84 + 1524));
+        assert_eq!((batch.len_of(End::First), batch.front(ALL, cells).wire), (42, 84 + 1524));
         let rest: Vec<_> = std::iter::from_fn(|| batch.pop(cells)).map(|(frame, _)| frame.n).collect();
         assert_eq!(rest, [2, 3]);
         assert!(batch.is_empty());
@@ -646,16 +632,14 @@ mod tests {
         let mut batch = FrameBatch::new(&header(), 2);
         let frame = |n| Numbered::new(n, 64);
         for n in 0..BATCH_MAX {
-            assert!(batch.has_room_for(&header(), 64, 2) && batch.add(frame(n), 64).is_ok());
+            assert!(batch.has_room_for(&header(), 2) && batch.add(frame(n), 64).is_ok());
         }
         assert_eq!((batch.add(frame(99), 64), batch.len()), (Err(frame(99)), BATCH_MAX));
-        assert!(!batch.has_room_for(&header(), 64, 2));
-        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(
-            &BatchHeader { rx_ns: 8, ..header() },
-            64,
-            2
-        ));
-        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&header(), 64, 3));
+        assert!(!batch.has_room_for(&header(), 2));
+        assert!(
+            !FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&BatchHeader { rx_ns: 8, ..header() }, 2)
+        );
+        assert!(!FrameBatch::<Numbered>::new(&header(), 2).has_room_for(&header(), 3));
     }
 
     #[test]

@@ -7,53 +7,22 @@ use crate::types::Nanos;
 /// What the switch knows about a queued frame beyond its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// When it was received.
-    pub rx_ns: Nanos,
-    /// Number of its copy count when several queues hold it; [`Meta::SINGLE`] otherwise.
-    pub copies: u32,
+    /// What it may have in common with others.
+    pub header: BatchHeader,
     /// Bytes, without FCS.
     pub len: u16,
-    /// Priority group it is charged to (`port * 8 + pg`, control groups behind).
-    pub pg: u16,
-    /// Port it came from.
-    pub in_port: u16,
-    /// Egress queue.
-    pub queue: u8,
-    /// Where its ECN bits are, and whether it came in as CE.
-    pub ecn: EcnCode,
-    /// Lcore that sends it, see [`BatchHeader::home`].
-    pub home: u8,
     /// ns its queue had been held by received pauses when it came to it.
     pub held_ns: Nanos,
 }
 
-impl Meta {
-    /// The only copy.
-    pub const SINGLE: u32 = u32::MAX;
-
-    /// What it has in common with others of its batch.
-    #[inline(always)]
-    pub fn header(&self) -> BatchHeader {
-        BatchHeader {
-            rx_ns: self.rx_ns,
-            copies: self.copies,
-            pg: self.pg,
-            in_port: self.in_port,
-            queue: self.queue,
-            ecn: self.ecn,
-            home: self.home,
-        }
-    }
-}
-
-/// What the frames of a batch have in common; fields as in [`Meta`].
+/// What the frames of a batch have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
     /// When they were received.
     pub rx_ns: Nanos,
-    /// [`Meta::SINGLE`], or each frame is one of several copies: the copy count of the first. Each one behind it has the next.
+    /// [`BatchHeader::SINGLE`], or several queues hold each frame: number of the copy count of the first. Each one behind it has the next.
     pub copies: u32,
-    /// Priority group.
+    /// Priority group they are charged to (`port * 8 + pg`, control groups behind).
     pub pg: u16,
     /// Port they came from.
     pub in_port: u16,
@@ -69,11 +38,13 @@ pub struct BatchHeader {
 impl BatchHeader {
     /// Who queues the frames sends them.
     pub const HERE: u8 = u8::MAX;
+    /// There is one copy of each frame.
+    pub const SINGLE: u32 = u32::MAX;
 
     /// Of no frames.
     pub(crate) const NONE: Self = Self {
         rx_ns: 0,
-        copies: Meta::SINGLE,
+        copies: BatchHeader::SINGLE,
         pg: 0,
         in_port: 0,
         queue: 0,
@@ -84,8 +55,14 @@ impl BatchHeader {
     /// Of the frames behind the first ones of a batch.
     #[inline(always)]
     pub fn behind(self, frames: u32) -> Self {
-        let copies = if self.copies == Meta::SINGLE { self.copies } else { self.copies + frames };
+        let copies = if self.is_single() { self.copies } else { self.copies + frames };
         Self { copies, ..self }
+    }
+
+    /// One queue holds each frame.
+    #[inline(always)]
+    pub fn is_single(&self) -> bool {
+        self.copies == Self::SINGLE
     }
 
     /// Its frames came in with CE.
@@ -96,14 +73,13 @@ impl BatchHeader {
 
     /// One of the frames of this header.
     #[inline(always)]
-    pub fn meta_of<F: Frame>(&self, frame: &F, held_ns: Nanos) -> Meta {
-        Meta { ecn: self.ecn.of(frame), ..self.meta(frame.len() as u16, held_ns) }
+    pub fn meta_of<F: Frame>(self, frame: &F, held_ns: Nanos) -> Meta {
+        Self { ecn: self.ecn.of(frame), ..self }.meta(frame.len() as u16, held_ns)
     }
 
     /// A frame of this header and of this length.
     #[inline(always)]
-    pub fn meta(&self, len: u16, held_ns: Nanos) -> Meta {
-        let Self { rx_ns, copies, pg, in_port, queue, ecn, home } = *self;
-        Meta { rx_ns, copies, len, pg, in_port, queue, ecn, home, held_ns }
+    pub fn meta(self, len: u16, held_ns: Nanos) -> Meta {
+        Meta { header: self, len, held_ns }
     }
 }

@@ -415,7 +415,8 @@ impl<F: Frame> Queues<F> {
     /// # Errors
     /// The frame, when no batch is free.
     pub fn push(&mut self, out: PortId, frame: F, meta: &Meta, charge: u32, alone: bool) -> Result<bool, F> {
-        let (input, queue, header) = (PortId(meta.in_port), usize::from(meta.queue), meta.header());
+        let (input, queue, header) =
+            (PortId(meta.header.in_port), usize::from(meta.header.queue), meta.header);
         let len = meta.len;
         let queue_ix = out.index() * PRIORITIES + queue;
         let own = queue_ix * self.ports + input.index();
@@ -424,7 +425,7 @@ impl<F: Frame> Queues<F> {
         let last = self
             .batches
             .get_mut(tail as usize)
-            .filter(|batch| head != NIL && !alone && batch.has_room_for(&header, len, meta.held_ns));
+            .filter(|batch| head != NIL && !alone && batch.has_room_for(&header, meta.held_ns));
         if let Some(batch) = last {
             batch.add(frame, charge)?;
             self.held += 1;
@@ -469,6 +470,17 @@ impl<F: Frame> Queues<F> {
     pub fn is_sent_elsewhere(&self, out: PortId, queue: usize) -> bool {
         let batch = self.front(out, queue).and_then(|(ix, _)| self.batches.get(ix as usize));
         batch.is_some_and(|batch| batch.header().home != BatchHeader::HERE)
+    }
+
+    /// Batches of a queue.
+    #[cfg(test)]
+    pub fn batches(&self, out: PortId, queue: usize) -> usize {
+        let first = self.active[out.index() * PRIORITIES + queue].first;
+        let voqs =
+            std::iter::successors(self.voqs.get(first as usize), |voq| self.voqs.get(voq.next as usize));
+        let next = |batch: &&FrameBatch<F>| self.batches.get(batch.next as usize);
+        let batches = |voq: &Voq| std::iter::successors(self.batches.get(voq.head as usize), next).count();
+        voqs.map(batches).sum()
     }
 
     /// A batch, as [`Queues::front`] names it.
@@ -682,7 +694,6 @@ mod tests {
     use super::super::batch::BATCH_MAX;
     use super::super::numbered::Numbered;
     use super::*;
-    use crate::parse::EcnCode;
 
     /// Bytes are charged as they are.
     fn same(len: u32) -> u32 {
@@ -690,18 +701,7 @@ mod tests {
     }
 
     fn meta(in_port: u16, queue: u8, len: u16) -> Meta {
-        let ecn = EcnCode::NONE;
-        Meta {
-            rx_ns: 0,
-            copies: Meta::SINGLE,
-            len,
-            pg: 0,
-            in_port,
-            queue,
-            ecn,
-            home: BatchHeader::HERE,
-            held_ns: 0,
-        }
+        BatchHeader { in_port, queue, ..BatchHeader::NONE }.meta(len, 0)
     }
 
     /// Queues frame `n` of `len` bytes for queue `queue` of `out`.
@@ -776,7 +776,7 @@ mod tests {
             for frame in (0..ALL).map(|n| Numbered::new(n, 60)) {
                 match q.open(&list) {
                     Some(batch) => batch.put(frame),
-                    None => q.extend(&mut list, &meta(0, 2, 60).header(), 0, frame).unwrap(),
+                    None => q.extend(&mut list, &meta(0, 2, 60).header, 0, frame).unwrap(),
                 }
             }
             let totals = q.seal(&list, same);
@@ -787,7 +787,7 @@ mod tests {
             assert!(q.append(PortId(0), out, 2, &list, totals));
             // One more joins the second batch, the second input gets a batch of its own.
             assert_eq!(push(&mut q, 1, ALL, (0, 2, 100)), Ok(false));
-            let mut packed = FrameBatch::new(&meta(1, 2, 60).header(), 0);
+            let mut packed = FrameBatch::new(&meta(1, 2, 60).header, 0);
             const OTHER: usize = 99;
             packed.add(Numbered::new(OTHER, 60), 60).unwrap();
             let totals = packed.totals();

@@ -36,6 +36,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         totals: BatchTotals,
     ) {
         let (out, queue) = (decision.out(), decision.queue() as usize % PRIORITIES);
+        if self.flood.waits_for(queue) {
+            self.copy_first_to(out, queue);
+        }
         let charged = self.charged_for(out);
         if !self.admit_all(charged, decision.pg(), queue, totals) {
             self.admit_closely(charged, &header_of(port, decision, 0), out, list, totals);
@@ -105,7 +108,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 }
                 Ok(()) => self.enqueue(out, frame, meta),
                 Err(reason) => {
-                    let header = meta.header();
+                    let header = meta.header;
                     self.turn_away(charged, out, frame, &meta, reason);
                     // A refusal changes nothing: the same frame behind it would be refused, too, unless that is left to chance.
                     if self.tap.is_none() && reason != DropReason::EgressWred {
@@ -127,8 +130,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame with one destination and queues it, or hands it over. None waits that it could overtake.
     #[inline(never)]
     pub(super) fn forward(&mut self, out: PortId, frame: F, meta: Meta) {
-        let queue_ix = out.index() * PRIORITIES + usize::from(meta.queue);
-        let meta = Meta { held_ns: self.held_ns(queue_ix, meta.rx_ns), ..meta };
+        let queue_ix = out.index() * PRIORITIES + usize::from(meta.header.queue);
+        let meta = Meta { held_ns: self.held_ns(queue_ix, meta.header.rx_ns), ..meta };
         self.admit_one(self.charged_for(out), out, frame, meta);
     }
 
@@ -154,27 +157,27 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if !charged.group() {
             self.release_group(meta);
         }
-        self.refuse(out, frame, &meta.header(), reason);
+        self.refuse(out, frame, &meta.header, reason);
     }
 
     /// A frame that is charged joins its queue.
     #[inline(always)]
     fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
         let mut frame = frame;
-        if self.ports[out.index()].mark_on_arrival >> meta.queue & 1 == 1 {
+        if self.ports[out.index()].mark_on_arrival >> meta.header.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
         }
         let charge = self.admission.charge(u32::from(meta.len));
-        let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.queue));
+        let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.header.queue));
         // Who follows a frame tells it from others by its copy count, so it has a batch of its own.
-        let alone = self.tap.is_some() && meta.copies != Meta::SINGLE;
+        let alone = self.tap.is_some() && !meta.header.is_single();
         match self.queues.push(out, frame, &meta, charge, alone) {
             Ok(false) => {}
             Ok(true) => port.scheduler.wake(queue),
             Err(frame) => return self.no_slot(out, frame, &meta),
         }
         if let Some(bursts) = &mut port.bursts {
-            bursts.grown(queue, self.queues.bytes(out, queue), meta.rx_ns);
+            bursts.grown(queue, self.queues.bytes(out, queue), meta.header.rx_ns);
         }
     }
 
@@ -182,6 +185,6 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
         self.release(out, meta);
-        self.refuse(out, frame, &meta.header(), DropReason::IngressNoSlot);
+        self.refuse(out, frame, &meta.header, DropReason::IngressNoSlot);
     }
 }

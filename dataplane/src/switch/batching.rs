@@ -60,7 +60,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if decision.is_open() {
             return self.put_open(rx, decision, frame);
         }
-        let at = decision.place();
+        let at = decision.group();
         let (mut decision, mut frame) = (decision, frame);
         if F::KEEPS_ECN && self.groups[at].decision.differs_in_ecn(decision) {
             let AdmissionGroup { decision: all, list } = &mut self.groups[at];
@@ -74,12 +74,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         if self.groups[at].decision != decision {
             if rx.waiting >> at & 1 == 1 {
-                self.copy_waiting();
-                if rx.vlans {
-                    self.admit_retagged(rx.port, at);
-                } else {
-                    self.admit_group(rx.port, at);
-                }
+                self.admit_group_of(rx, at);
             }
             self.groups[at] = AdmissionGroup { decision, list: BatchList::NONE };
         }
@@ -129,7 +124,7 @@ fn join<F: Frame>(
 ) -> Option<(F, ForwardingDecision)> {
     for frame in frames {
         let decision = decide(&frame);
-        let group = &groups[decision.place()];
+        let group = &groups[decision.group()];
         match queues.open(&group.list) {
             Some(batch) if group.decision == decision => batch.put(frame),
             Some(batch) if F::KEEPS_ECN && group.decision == decision.of_each_ecn() => {

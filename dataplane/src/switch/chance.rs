@@ -26,7 +26,7 @@ struct Chance {
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ChanceVerdict {
     Passes,
     IsMarked,
     IsDropped,
@@ -97,13 +97,13 @@ impl Chance {
     }
 
     #[inline(always)]
-    fn fate<F: Frame>(&self, frame: &F, ecn: EcnCode, depth: u64, rng: &mut Rng) -> Fate {
+    fn draw<F: Frame>(&self, frame: &F, ecn: EcnCode, depth: u64, rng: &mut Rng) -> ChanceVerdict {
         if self.drops(frame, ecn, depth, rng) {
-            Fate::IsDropped
+            ChanceVerdict::IsDropped
         } else if self.marks(depth, rng) {
-            Fate::IsMarked
+            ChanceVerdict::IsMarked
         } else {
-            Fate::Passes
+            ChanceVerdict::Passes
         }
     }
 }
@@ -147,7 +147,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         totals: BatchTotals,
     ) -> Option<BatchTotals> {
         let (Some(out), None) = (charged.queue(), &self.tap) else { return None };
-        if header.copies != Meta::SINGLE {
+        if !header.is_single() {
             // Each has its own count.
             return None;
         }
@@ -166,17 +166,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 return false;
             }
             let at = (left.frames + lost) as usize;
-            match chance.fate(frame, ecn, depth, &mut rng) {
-                Fate::IsDropped => {
+            match chance.draw(frame, ecn, depth, &mut rng) {
+                ChanceVerdict::IsDropped => {
                     dropped.insert(at);
                     lost += 1;
                     return true;
                 }
-                Fate::IsMarked => {
+                ChanceVerdict::IsMarked => {
                     marked.insert(at);
                     marks = true;
                 }
-                Fate::Passes => {}
+                ChanceVerdict::Passes => {}
             }
             depth += u64::from(len);
             left.add(BatchTotals { frames: 1, bytes: len.into(), charge: admission.charge(len.into()) });
@@ -257,15 +257,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame is dropped early, rather than joins its queue.
     #[cold]
     pub(super) fn drops_early(&mut self, out: PortId, frame: &F, meta: &Meta) -> bool {
-        let queue = usize::from(meta.queue);
+        let queue = usize::from(meta.header.queue);
         let (chance, depth) = (self.ports[out.index()].chance(queue), self.queues.bytes(out, queue));
-        chance.drops(frame, meta.ecn, depth, &mut self.rng)
+        chance.drops(frame, meta.header.ecn, depth, &mut self.rng)
     }
 
     /// A frame that is about to join its queue is marked, perhaps.
     #[cold]
     pub(super) fn mark_on_arrival(&mut self, out: PortId, frame: &mut F, meta: &Meta) {
-        let queue = usize::from(meta.queue);
+        let queue = usize::from(meta.header.queue);
         let (chance, depth) = (self.ports[out.index()].chance(queue), self.queues.bytes(out, queue));
         if chance.marks(depth, &mut self.rng) {
             self.ports[out.index()].mark(frame, meta);

@@ -7,13 +7,7 @@
 //! share batches.
 
 use crate::sync::{Arc, AtomicU32, Ordering::*};
-use crate::types::MAX_PORTS;
 use arrayvec::ArrayVec;
-
-/// Bits of the number of copies that wait; the number there were is above them.
-const BITS: u32 = 16;
-
-const _: () = assert!(MAX_PORTS < 1 << BITS);
 
 /// No count is behind this one.
 const NONE: u32 = u32::MAX;
@@ -21,12 +15,13 @@ const NONE: u32 = u32::MAX;
 /// Free counts taken out of the queue at a time: about what a burst needs.
 const STOCK: usize = 256;
 
-/// The count of one frame; zero while it is free.
+/// The count of one frame.
 #[derive(Debug)]
 struct Count {
+    /// Copies that wait; 0 while it is free.
     copies: AtomicU32,
-    /// The one behind it, while it is free.
-    next: AtomicU32,
+    /// While it is free: the one behind it. While it is in use: what the frame is charged in its group.
+    next_or_charge: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -46,6 +41,8 @@ pub(super) struct Copies {
     first_free: u32,
     /// Those that were taken out, the next one at the end.
     stock: ArrayVec<u32, STOCK>,
+    /// How many of these frames wait for that are admitted and have no count yet.
+    reserved: usize,
     /// The one begun last.
     last: u32,
 }
@@ -55,7 +52,7 @@ impl Copies {
     pub fn sharded(frames: usize, shards: usize) -> Vec<Self> {
         let each = frames + 1;
         let next = |slot: usize| if (slot + 1).is_multiple_of(each) { NONE } else { slot as u32 + 1 };
-        let count = |slot| Count { copies: AtomicU32::new(0), next: AtomicU32::new(next(slot)) };
+        let count = |slot| Count { copies: AtomicU32::new(0), next_or_charge: AtomicU32::new(next(slot)) };
         let shared = Arc::new(Shared {
             counts: (0..each * shards).map(count).collect(),
             last_free: (1..=shards).map(|shard| AtomicU32::new((shard * each - 1) as u32)).collect(),
@@ -65,6 +62,7 @@ impl Copies {
             alone: shards == 1,
             first_free: (shard * each) as u32,
             stock: ArrayVec::new(),
+            reserved: 0,
             last: NONE,
         };
         (0..shards).map(one).collect()
@@ -73,10 +71,39 @@ impl Copies {
     /// The next free count of this shard, for [`Copies::begin`].
     #[inline]
     pub fn next_free(&mut self) -> Option<u32> {
-        if self.stock.is_empty() {
+        self.has_free().then(|| self.stock.last().copied()).flatten()
+    }
+
+    /// There is one that nobody waits for, among those that were taken out.
+    #[inline(always)]
+    fn has_free(&mut self) -> bool {
+        if self.stock.len() <= self.reserved {
             self.take_stock();
         }
-        self.stock.last().copied()
+        self.stock.len() > self.reserved
+    }
+
+    /// Sets one aside for [`Copies::begin_reserved`]. `false`: there is none, or so many are set aside that they are to be begun first.
+    #[inline]
+    pub fn reserve(&mut self) -> bool {
+        let free = self.has_free();
+        self.reserved += usize::from(free);
+        free
+    }
+
+    /// One that was set aside is not needed.
+    pub fn unreserve(&mut self) {
+        self.reserved -= 1;
+    }
+
+    /// There are so many copies from now on of a frame for which a count was set aside, that is charged so much in its group.
+    #[inline]
+    pub fn begin_reserved(&mut self, copies: usize, charge: u32) -> u32 {
+        self.reserved -= 1;
+        let slot = self.stock.last().copied().unwrap_or(NONE);
+        self.begin(slot, copies);
+        self.set_charge(slot, charge);
+        slot
     }
 
     #[cold]
@@ -93,15 +120,20 @@ impl Copies {
 
     /// The one behind a free one.
     fn next(&self, slot: u32) -> u32 {
-        self.shared.counts[slot as usize].next.load(Acquire)
+        self.shared.counts[slot as usize].next_or_charge.load(Acquire)
     }
 
-    /// There are so many copies from now on, 1 to [`MAX_PORTS`]; `slot` is the next free count.
+    /// There are so many copies from now on, at least one; `slot` is the next free count.
     pub fn begin(&mut self, slot: u32, copies: usize) {
         let next = self.stock.pop();
         debug_assert_eq!(next, Some(slot));
         self.last = slot;
-        self.shared.counts[slot as usize].copies.store((copies as u32) << BITS | copies as u32, Relaxed);
+        self.shared.counts[slot as usize].copies.store(copies as u32, Relaxed);
+    }
+
+    /// What the frame of a count that is in use, or is the next free one, is charged in its group.
+    pub fn set_charge(&self, slot: u32, charge: u32) {
+        self.shared.counts[slot as usize].next_or_charge.store(charge, Relaxed);
     }
 
     /// The count begun last.
@@ -121,10 +153,10 @@ impl Copies {
 
     /// Copies that wait.
     pub fn left(&self, slot: u32) -> u32 {
-        self.shared.counts[slot as usize].copies.load(Relaxed) & ((1 << BITS) - 1)
+        self.shared.counts[slot as usize].copies.load(Relaxed)
     }
 
-    /// One is gone. Says how many there were if it was the last; the count is free then.
+    /// One is gone. If it was the last one says what the frame was charged in its group; the count is free then.
     pub fn end_one(&self, slot: u32) -> Option<u32> {
         let count = &self.shared.counts[slot as usize].copies;
         let before = if self.alone {
@@ -134,10 +166,10 @@ impl Copies {
         } else {
             count.fetch_sub(1, Relaxed)
         };
-        let last = before & ((1 << BITS) - 1) == 1;
-        last.then(|| {
+        (before == 1).then(|| {
+            let charge = self.shared.counts[slot as usize].next_or_charge.load(Relaxed);
             self.give_back(slot);
-            before >> BITS
+            charge
         })
     }
 
@@ -153,11 +185,11 @@ impl Copies {
         let Shared { counts, last_free } = &*self.shared;
         let count = &counts[slot as usize];
         count.copies.store(0, Relaxed);
-        count.next.store(NONE, Relaxed);
+        count.next_or_charge.store(NONE, Relaxed);
         let last = &last_free[slot as usize / (counts.len() / last_free.len())];
         // Whoever comes next stands behind this one. It is found as soon as the one before it says so.
         let before = last.swap(slot, AcqRel);
-        counts[before as usize].next.store(slot, Release);
+        counts[before as usize].next_or_charge.store(slot, Release);
     }
 
     /// Nothing is counted, and every count can be taken.
@@ -173,20 +205,22 @@ impl Copies {
 #[cfg(all(test, not(weir_loom)))]
 mod tests {
     use super::*;
+    use crate::types::MAX_PORTS;
     use proptest::prelude::*;
 
     #[test]
-    fn the_last_copy_says_how_many_there_were() {
+    fn the_last_copy_says_what_the_frame_was_charged() {
         let mut copies = Copies::sharded(1, 1).swap_remove(0);
         let slot = copies.next_free().unwrap();
         assert!(copies.is_free(slot));
+        copies.set_charge(slot, 768);
         copies.begin(slot, MAX_PORTS);
         for gone in 1..MAX_PORTS {
             assert_eq!((copies.end_one(slot), copies.left(slot) as usize), (None, MAX_PORTS - gone));
         }
         assert!(!copies.is_free(slot));
         assert_eq!(copies.next_free(), None);
-        assert_eq!((copies.end_one(slot), copies.is_free(slot)), (Some(MAX_PORTS as u32), true));
+        assert_eq!((copies.end_one(slot), copies.is_free(slot)), (Some(768), true));
         assert!(copies.are_free());
     }
 
@@ -196,6 +230,7 @@ mod tests {
         let mut copies = Copies::sharded(2 * STOCK, 1).swap_remove(0);
         let take = |copies: &mut Copies| {
             let slot = copies.next_free().unwrap();
+            copies.set_charge(slot, 1);
             copies.begin(slot, 1);
             slot
         };
@@ -230,15 +265,17 @@ mod tests {
                     let Some(slot) = free else { continue };
                     prop_assert_eq!(slot as usize / (FRAMES + 1), owner);
                     prop_assert!(!used[owner].contains(&slot) && shards[owner].is_free(slot));
+                    shards[owner].set_charge(slot, 64 + slot);
                     shards[owner].begin(slot, 1);
                     used[owner].push(slot);
                 } else {
                     let at = which.index(used[owner].len());
-                    prop_assert_eq!(shards[ender].end_one(used[owner].swap_remove(at)), Some(1));
+                    let slot = used[owner].swap_remove(at);
+                    prop_assert_eq!(shards[ender].end_one(slot), Some(64 + slot));
                 }
             }
             for slot in used.iter().flatten() {
-                prop_assert_eq!(shards[0].end_one(*slot), Some(1));
+                prop_assert_eq!(shards[0].end_one(*slot), Some(64 + slot));
             }
             prop_assert!(shards.iter().all(Copies::are_free));
         }
@@ -285,15 +322,17 @@ mod model {
             let enders = shards.split_off(1);
             let taker = &mut shards[0];
             let slot = taker.next_free().unwrap();
+            taker.set_charge(slot, 700);
             taker.begin(slot, 2);
             let threads: Vec<_> =
                 enders.into_iter().map(|ender| thread::spawn(move || ender.end_one(slot))).collect();
             // It may be back by now, or not.
             let other = taker.next_free().unwrap();
+            taker.set_charge(other, 600);
             taker.begin(other, 1);
             let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-            assert!(matches!(ended[..], [None, Some(2)] | [Some(2), None]), "{ended:?}");
-            assert_eq!(taker.end_one(other), Some(1));
+            assert!(matches!(ended[..], [None, Some(700)] | [Some(700), None]), "{ended:?}");
+            assert_eq!(taker.end_one(other), Some(600));
             assert!(taker.are_free());
         });
     }
@@ -307,6 +346,7 @@ mod model {
             let taker = &mut shards[0];
             let slots = [(); 2].map(|()| {
                 let slot = taker.next_free().unwrap();
+                taker.set_charge(slot, 500);
                 taker.begin(slot, 1);
                 slot
             });
@@ -318,7 +358,7 @@ mod model {
                 .collect();
             // What is found meanwhile is in use no longer.
             assert!(taker.next_free().is_none_or(|slot| taker.is_free(slot)));
-            threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), Some(1)));
+            threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), Some(500)));
             assert!(taker.are_free());
         });
     }

@@ -62,9 +62,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(always)]
     pub(super) fn decide_for(&self, out: PortId, headers: &ParsedFrame, retag: Retag) -> ForwardingDecision {
         let meta = &headers.meta;
-        let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.pg)));
-        let (charged, ecn) = ((meta.pg, control), retag.moved(meta.ecn));
-        ForwardingDecision::new(out, meta.queue, charged, headers.tc, ecn, retag)
+        let control = self.admission.control_pg() == Some(PgIx(u32::from(meta.header.pg)));
+        let (charged, ecn) = ((meta.header.pg, control), retag.moved(meta.header.ecn));
+        ForwardingDecision::new(out, meta.header.queue, charged, headers.tc, ecn, retag)
     }
 
     /// Does with one frame, by itself and now, what was decided. It is counted as received, and none of its burst waits.
@@ -85,9 +85,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     self.set_destinations(port, ports, headers.vlan, frame.len());
                     self.multicast(port, frame, headers);
                 }
-                Err(reason) => self.drop_frame(port, reason, frame, &headers.meta.header()),
+                Err(reason) => self.drop_frame(port, reason, frame, &headers.meta.header),
             },
-            Destination::Nowhere(reason) => self.drop_frame(port, reason, frame, &headers.meta.header()),
+            Destination::Nowhere(reason) => self.drop_frame(port, reason, frame, &headers.meta.header),
         }
     }
 
@@ -115,10 +115,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return self.put(rx, decision.by(out).with_retag(retag), frame);
         }
         self.count_received(rx.port, decision.tc(), 1, frame.len() as u64);
-        if rx.waiting != 0 {
-            // It must not overtake those of the burst that came before it.
-            self.admit_waiting(rx);
-        }
+        self.admit_before_copies(rx, meta.header.queue);
         self.multicast(rx.port, frame, &headers);
     }
 
@@ -143,7 +140,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             },
             Several::Flood(kind) => {
                 if let Some(policers) = &mut input.policers
-                    && !policers.admits(kind, frame.len() as u64, headers.meta.rx_ns)
+                    && !policers.admits(kind, frame.len() as u64, headers.meta.header.rx_ns)
                 {
                     return Err(kind.reason());
                 }

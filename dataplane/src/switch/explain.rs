@@ -75,7 +75,7 @@ impl Switch<OwnedFrame, AskedMmu> {
         let port = asked.port;
         let (frame, headers) = self.frame_asked(params, asked)?;
         let rx = self.rx_context(port, NOW);
-        let queue = usize::from(headers.meta.queue) % PRIORITIES;
+        let queue = usize::from(headers.meta.header.queue) % PRIORITIES;
         let is_lost = self.ports[port.index()].refuses.is_some();
         let down = if headers.forwards() { self.settle_station(&rx, asked, &frame, &headers) } else { None };
         let headers = self.headers_asked(&rx, &frame);
@@ -123,7 +123,7 @@ impl Switch<OwnedFrame, AskedMmu> {
         let parsed = parsed.filter(|parsed| parsed.kind != Kind::Reserved || headers.forwards());
         Ok(Explanation {
             class: parsed.map(|parsed| self.ports[port.index()].params.classifier.class(&parsed)),
-            ecn: ecn::codepoint(frame.bytes(), headers.meta.ecn.place()),
+            ecn: ecn::codepoint(frame.bytes(), headers.meta.header.ecn.place()),
             vlan: headers.vlan.zip(retag).map(|(vlan, retag)| (vlan.vid, retag)),
             down,
             flood,
@@ -170,7 +170,7 @@ impl Switch<OwnedFrame, AskedMmu> {
         frame: &OwnedFrame,
         headers: &ParsedFrame,
     ) -> Option<(PortSet, DropReason)> {
-        let queue = usize::from(headers.meta.queue) % PRIORITIES;
+        let queue = usize::from(headers.meta.header.queue) % PRIORITIES;
         let is_free = self.fdb.lookup(headers.dst_key) == Lookup::Miss;
         let single = asked.flood.is_none() && headers.action == Action::Forward && is_free;
         let mut named = asked.to.filter(|named| !named.is_empty());
@@ -230,7 +230,7 @@ impl Switch<OwnedFrame, AskedMmu> {
 
     /// A queue before the frame, and what its laws say of it.
     fn queue_asked(&self, out: PortId, queue: usize, frame: &OwnedFrame, headers: &ParsedFrame) -> AskedCopy {
-        let ecn = headers.meta.ecn;
+        let ecn = headers.meta.header.ecn;
         let is_markable = ecn::mark(frame.clone().bytes_mut(), ecn.place());
         let depth = self.queues.bytes(out, queue);
         // On arrival a frame finds the queue, at departure it leaves it behind: the same depth if it stays.
@@ -272,7 +272,7 @@ impl Switch<OwnedFrame, AskedMmu> {
         let (asked, pool) = (&self.admission.groups, self.admission.control_pg());
         // What does not fit the control pool is charged to the group of its class, which says more.
         let own = asked.iter().rev().map(|(pg, ..)| *pg).find(|pg| Some(*pg) != pool);
-        let ix = own.or(asked.last().map(|(pg, ..)| *pg)).unwrap_or(PgIx(u32::from(headers.meta.pg)));
+        let ix = own.or(asked.last().map(|(pg, ..)| *pg)).unwrap_or(PgIx(u32::from(headers.meta.header.pg)));
         let charge = asked.iter().filter(|(pg, ..)| *pg == ix).map(|(_, bytes, _)| bytes).sum();
         let in_pool = asked.iter().filter(|(pg, ..)| Some(*pg) == pool);
         let admitted = |verdict: &AdmitVerdict| !matches!(verdict, AdmitVerdict::Refused(_));

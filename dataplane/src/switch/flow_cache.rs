@@ -19,7 +19,7 @@ use index::Index;
 /// Where a frame goes and what it is charged to, in one word: nothing but admission is left to decide. Frames with the
 /// same decision are admitted together.
 ///
-/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, place among
+/// From the low bits: traffic class 4, egress queue of the whole switch 16, priority group 16, [`EcnCode`] 9, number among
 /// the groups of a burst 6, [`Retag`] 2, whether the queue is that of a LAG 1, what kind of [`Destination`] 2, the rest of
 /// the number of a group 3, why its source is refused 2, and 1 in the top bit. A destination that is no port has its number where a
 /// port has its own.
@@ -29,7 +29,7 @@ pub(super) struct ForwardingDecision(u64);
 const _: () = {
     // Behind the groups of the ports are those of control frames and mirrors, of each shard.
     assert!(MAX_PORTS * (PRIORITIES + 2) <= 1 << 16, "queues and groups have 16 bits");
-    assert!(PRIORITIES <= 1 << 4 && GROUPS <= 1 << 6, "class and place have 4 and 6");
+    assert!(PRIORITIES <= 1 << 4 && GROUPS <= 1 << 6, "class and group have 4 and 6");
 };
 
 impl ForwardingDecision {
@@ -50,21 +50,21 @@ impl ForwardingDecision {
         retag: Retag,
     ) -> Self {
         let queue = u64::from(out.0) * PRIORITIES as u64 + u64::from(queue);
-        let place = Self::place_of(queue) ^ (u64::from(control) << 5);
+        let group = Self::group_of(queue) ^ (u64::from(control) << 5);
         let charged = u64::from(ecn.bits()) << Self::ECN_AT | u64::from(pg) << 20;
-        let place = place << Self::PLACE_AT;
-        Self(1 << 63 | (retag as u64) << Self::RETAG_AT | place | charged | queue << 4 | u64::from(tc & 7))
+        let group = group << Self::GROUP_AT;
+        Self(1 << 63 | (retag as u64) << Self::RETAG_AT | group | charged | queue << 4 | u64::from(tc & 7))
     }
 
-    /// Neither the queues of a port nor a queue of many ports share a place.
+    /// Neither the queues of a port nor a queue of many ports share a group.
     #[inline(always)]
-    fn place_of(queue: u64) -> u64 {
+    fn group_of(queue: u64) -> u64 {
         (queue ^ (queue / PRIORITIES as u64)) % GROUPS as u64
     }
 
     const ECN: u64 = ((1 << EcnCode::BITS) - 1) << Self::ECN_AT;
     const ECN_AT: u32 = 36;
-    const PLACE_AT: u32 = 45;
+    const GROUP_AT: u32 = 45;
     const RETAG_AT: u32 = 51;
 
     /// The same of frames with other [`EcnCode`]s among them ([`EcnCode::EACH`]).
@@ -178,10 +178,10 @@ impl ForwardingDecision {
     pub fn by(self, out: PortId) -> Self {
         let (was, lane) = (u64::from(self.queue()), u64::from(self.queue()) % PRIORITIES as u64);
         let queue = u64::from(out.0) * PRIORITIES as u64 + lane;
-        let place = self.place() as u64 ^ Self::place_of(was) ^ Self::place_of(queue);
+        let group = self.group() as u64 ^ Self::group_of(was) ^ Self::group_of(queue);
         let destination = Self::OF_LAG | Self::DESTINATION | 7 << Self::REST_AT;
-        let kept = self.0 & !(destination | 0x3f << Self::PLACE_AT | 0xffff << 4);
-        Self(kept | place << Self::PLACE_AT | queue << 4)
+        let kept = self.0 & !(destination | 0x3f << Self::GROUP_AT | 0xffff << 4);
+        Self(kept | group << Self::GROUP_AT | queue << 4)
     }
 
     /// The same of frames of which this is done to the tags, and was not before.
@@ -192,8 +192,8 @@ impl ForwardingDecision {
 
     /// Where its group is among those of a burst.
     #[inline(always)]
-    pub fn place(self) -> usize {
-        (self.0 >> Self::PLACE_AT) as usize % GROUPS
+    pub fn group(self) -> usize {
+        (self.0 >> Self::GROUP_AT) as usize % GROUPS
     }
 
     #[inline(always)]
@@ -292,19 +292,19 @@ const _: () = assert!(size_of::<Set>() == 64, "a look-up touches one cache line"
 
 /// Where the decision about a frame is, if there is one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Probe {
     set: usize,
     /// What its entry has for a key: that of a void one, if the frame has none.
     key: [u64; 3],
 }
 
-impl Place {
+impl Probe {
     pub const NOWHERE: Self = Self { set: 0, key: Entry::VOID.key };
 }
 
 /// Port and epoch, as they stand in the third word of an entry's key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tag(u64);
+pub(super) struct Stamp(u64);
 
 /// The decisions of one shard.
 #[derive(Debug)]
@@ -406,22 +406,22 @@ impl FlowCache {
 
     /// What a valid entry has above the key of a frame of `port`.
     #[inline(always)]
-    pub fn tag(&self, port: PortId) -> Tag {
-        Tag(u64::from(port.0) << PORT_AT | self.mark() << EPOCH_AT)
+    pub fn stamp(&self, port: PortId) -> Stamp {
+        Stamp(u64::from(port.0) << PORT_AT | self.mark() << EPOCH_AT)
     }
 
     /// What was decided about frames like this one.
     #[inline(always)]
-    pub fn decision<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> ForwardingDecision {
+    pub fn decision<F: Frame>(&self, profile: &Profile, stamp: Stamp, frame: &F) -> ForwardingDecision {
         match profile.flow_key(frame.bytes(), frame.len()) {
-            Some(key) => self.at(self.place(key, tag)),
+            Some(key) => self.at(self.probe_key(key, stamp)),
             None => ForwardingDecision::NONE,
         }
     }
 
-    /// What was decided about the frames of a place.
+    /// What was decided about the frames of a probe.
     #[inline(always)]
-    pub fn at(&self, Place { set, key: [a, b, c] }: Place) -> ForwardingDecision {
+    pub fn at(&self, Probe { set, key: [a, b, c] }: Probe) -> ForwardingDecision {
         let Some(Set(ways)) = self.sets.get(set) else { return ForwardingDecision::NONE };
         // Mostly the first: a table that is not nearly full has few sets with two.
         for entry in ways {
@@ -448,20 +448,20 @@ impl FlowCache {
 
     /// Where the decision about a frame is. It is on its way when this returns.
     #[inline(always)]
-    pub fn find_place<F: Frame>(&self, profile: &Profile, tag: Tag, frame: &F) -> Place {
-        let Some(key) = profile.flow_key(frame.bytes(), frame.len()) else { return Place::NOWHERE };
-        let place = self.place(key, tag);
-        if let Some(set) = self.sets.get(place.set) {
+    pub fn probe<F: Frame>(&self, profile: &Profile, stamp: Stamp, frame: &F) -> Probe {
+        let Some(key) = profile.flow_key(frame.bytes(), frame.len()) else { return Probe::NOWHERE };
+        let probe = self.probe_key(key, stamp);
+        if let Some(set) = self.sets.get(probe.set) {
             F::prefetch(set);
         }
-        place
+        probe
     }
 
     /// Where the decision about frames of a key is.
     #[inline(always)]
-    pub fn place(&self, key: FlowKey, tag: Tag) -> Place {
+    pub fn probe_key(&self, key: FlowKey, stamp: Stamp) -> Probe {
         let [a, b, c] = key.words();
-        Place { set: (key.hash() >> self.hash_shift) as usize, key: [a, b, c | tag.0] }
+        Probe { set: (key.hash() >> self.hash_shift) as usize, key: [a, b, c | stamp.0] }
     }
 
     /// Keeps a decision, in its set or the one beside it. Where both are full of valid ones a newcomer gets in only now and
@@ -472,7 +472,7 @@ impl FlowCache {
     /// `stations`: the keys of source and destination in the forwarding table.
     #[inline(never)]
     pub fn keep(&mut self, key: FlowKey, port: PortId, decision: ForwardingDecision, stations: [u64; 2]) {
-        let (mark, Place { set, key }) = (self.mark(), self.place(key, self.tag(port)));
+        let (mark, Probe { set, key }) = (self.mark(), self.probe_key(key, self.stamp(port)));
         let places = || [set, set ^ 1].into_iter().flat_map(|set| (0..WAYS).map(move |way| (set, way)));
         let entry = |(set, way): (usize, usize)| &self.sets[set].0[way];
         let same = places().find(|place| entry(*place).key == key);

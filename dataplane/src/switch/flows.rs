@@ -21,7 +21,7 @@ impl<F: Frame> OwnPort<F> {
     pub(super) fn attribute_mark(&mut self, frame: &F, meta: &Meta) {
         let Self { flows: Some(flows), params, .. } = self else { return };
         flows.count(Cause::Mark, 1);
-        let place = Where { in_port: meta.in_port, priority: meta.queue, reason: None };
+        let place = Where { in_port: meta.header.in_port, priority: meta.header.queue, reason: None };
         if let Some((_, weight)) = flows.due(Cause::Mark, 1)
             && let Some(id) = flow_of(&params.profile, frame, place)
         {

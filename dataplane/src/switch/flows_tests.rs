@@ -8,7 +8,7 @@ use crate::frame::{Frame, OwnedFrame};
 use crate::mmu::{Admission, Limit, MmuParams, PgParams, PoolId};
 use crate::pfc::generate::{self, LastCause};
 use crate::rng::Rng;
-use crate::switch::lost::place_of;
+use crate::switch::lost::where_lost;
 use crate::switch::tests::{assert_conserved, receive, transmit};
 use crate::switch::{MirrorParams, MirrorTo, Switch, SwitchParams, Tap, TapOrder};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
@@ -317,7 +317,7 @@ fn what_is_charged_to_no_port_is_lost_with_its_class() {
             (pooled, DropReason::IngressNoSlot, control),
             (pooled, DropReason::EgressPortDown, 4),
         ] {
-            let seen = place_of(&switch.ports, switch.admission(), reason, &header);
+            let seen = where_lost(&switch.ports, switch.admission(), reason, &header);
             assert_eq!(seen, place(1, priority, reason), "{ports} ports");
         }
     }

@@ -86,9 +86,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len), empty) else {
                 return dropped;
             };
-            self.flushed_watched(out, Key::of(&meta.header()), u32::from(meta.len), reason);
+            self.flushed_watched(out, Key::of(&meta.header), u32::from(meta.len), reason);
             self.release(out, &meta);
-            self.refuse(out, frame, &meta.header(), reason);
+            self.refuse(out, frame, &meta.header, reason);
         }
         most
     }

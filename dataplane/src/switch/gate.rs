@@ -95,7 +95,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         meta: &mut Meta,
         charge: u32,
     ) -> Result<(), DropReason> {
-        let queue = usize::from(meta.queue);
+        let queue = usize::from(meta.header.queue);
         let port = charged.queue().map(|out| &self.ports[out.index()]);
         if let Some(reason) = port.and_then(|port| port.shut(queue)) {
             return Err(reason);
@@ -117,7 +117,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return Err(reason);
         }
         if charged.group() {
-            self.count_charged(meta.pg, 1);
+            self.count_charged(meta.header.pg, 1);
+            if !meta.header.is_single() {
+                // Whoever sends or drops the last copy gives it back.
+                self.copies.set_charge(meta.header.copies, charge);
+            }
         }
         if verdict == AdmitVerdict::AdmittedXoff {
             self.xoff(charged, frame, meta);
@@ -128,7 +132,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// The limits.
     #[inline(always)]
     fn charge(&mut self, charged: Charged, meta: &Meta, charge: u32) -> AdmitVerdict {
-        let (group, queue) = (PgIx(u32::from(meta.pg)), usize::from(meta.queue));
+        let (group, queue) = (PgIx(u32::from(meta.header.pg)), usize::from(meta.header.queue));
         match charged {
             Charged::Both(out) => self.admission.admit(group, QueueIx::of(out, queue), charge),
             Charged::Remote(_) | Charged::Group => self.admission.admit_ingress(group, charge),
@@ -155,10 +159,10 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame that did not fit the control pool is charged to its priority group like any other.
     #[cold]
     fn leave_control_pool(&mut self, meta: &mut Meta) -> bool {
-        if self.admission.control_pg() != Some(PgIx(u32::from(meta.pg))) {
+        if self.admission.control_pg() != Some(PgIx(u32::from(meta.header.pg))) {
             return false;
         }
-        meta.pg = control_group(&self.ports, meta.in_port);
+        meta.header.pg = control_group(&self.ports, meta.header.in_port);
         if let Some(tap) = &mut self.tap {
             tap.control_is_full = true;
         }
@@ -169,8 +173,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// soon as the frame is charged: if it finds no place after all, its release says Xon, and must be the last word.
     #[cold]
     fn xoff(&mut self, charged: Charged, frame: &F, meta: &Meta) {
-        let group = PgIx(u32::from(meta.pg));
-        let (port, pg) = (PortId(meta.pg / PRIORITIES as u16), usize::from(meta.pg) % PRIORITIES);
+        let group = PgIx(u32::from(meta.header.pg));
+        let (port, pg) =
+            (PortId(meta.header.pg / PRIORITIES as u16), usize::from(meta.header.pg) % PRIORITIES);
         let params = &self.ports[port.index()].params;
         let (priorities, queues) = (params.pg_priorities[pg], params.pg_queues[pg]);
         let here = self.queues.fullest(port, queues);
@@ -180,14 +185,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let blamed = match charged {
             // How long queues of other lcores are is not known here: the one that this frame is for stands for them, unless most
             // of what the group holds waits in a queue of ours.
-            Charged::Remote(out) if 2 * held_here <= held => Some((out, meta.queue)),
+            Charged::Remote(out) if 2 * held_here <= held => Some((out, meta.header.queue)),
             _ => here,
         };
         let cause = blamed.map(Cause::from);
         for priority in crate::pfc::bits(priorities) {
             self.ports[port.index()].generator.xoff(priority, Source::Buffer, cause);
         }
-        self.attribute_pause((port, pg), cause, frame, meta.in_port);
+        self.attribute_pause((port, pg), cause, frame, meta.header.in_port);
     }
 }
 

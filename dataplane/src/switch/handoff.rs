@@ -130,8 +130,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         meta: &Meta,
         leaving: &mut Option<FrameBatch<F>>,
     ) {
-        if !leaving.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header(), meta.len, 0))
-            && let Some(full) = leaving.replace(FrameBatch::new(&meta.header(), 0))
+        if !leaving.as_ref().is_some_and(|batch| batch.has_room_for(&meta.header, 0))
+            && let Some(full) = leaving.replace(FrameBatch::new(&meta.header, 0))
         {
             self.hand_off_batch(out, full);
         }
@@ -153,7 +153,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Puts a charged frame into the ring of the lcore that owns `out`.
     pub(super) fn hand_off_one(&mut self, out: PortId, frame: F, meta: &Meta) {
-        let header = BatchHeader { home: self.home_of(out), ..meta.header() };
+        let header = BatchHeader { home: self.home_of(out), ..meta.header };
         let charge = self.admission.charge(u32::from(meta.len));
         self.hand_off(EnqueueRequest::of_one(out, header, charge, frame));
     }

@@ -175,7 +175,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     ) {
         let own = &mut self.ports[port.index()];
         let queue = own.local[protocol as usize].as_mut();
-        let put = queue.map(|queue| queue.put(frame.bytes(), headers.meta.rx_ns, 0));
+        let put = queue.map(|queue| queue.put(frame.bytes(), headers.meta.header.rx_ns, 0));
         if put == Some(true) {
             *protocol.counters(&mut own.stats).0 += 1;
             return;
@@ -183,7 +183,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.count_received(port, usize::from(headers.tc), 1, frame.len() as u64);
         let no_room = put.and_then(|_| protocol.no_room());
         let reason = no_room.unwrap_or(DropReason::ControlReserved);
-        self.drop_frame(port, reason, frame, &headers.meta.header());
+        self.drop_frame(port, reason, frame, &headers.meta.header);
     }
 }
 

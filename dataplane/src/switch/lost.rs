@@ -14,8 +14,8 @@ use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    fn place_of(&self, reason: DropReason, header: &BatchHeader) -> Where {
-        place_of(&self.ports, &self.admission, reason, header)
+    fn where_lost(&self, reason: DropReason, header: &BatchHeader) -> Where {
+        where_lost(&self.ports, &self.admission, reason, header)
     }
 
     /// Counts a lost frame of `header`. The only way a frame in hand may be lost.
@@ -25,7 +25,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let profile = &self.ports[at.index()].params.profile;
             tap.dropped(at, reason, profile, frame.bytes(), frame.len());
         }
-        let place = self.place_of(reason, header);
+        let place = self.where_lost(reason, header);
         self.ports[at.index()].attribute_loss(place, 1, |_| Some(&frame));
         drop(frame);
         count_lost(&mut self.ports, &self.admission, at, reason, header, 1);
@@ -39,7 +39,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let (mut list, header) = (list, header_of(port, decision, 0));
         let totals = self.queues.seal(&list, |_| 0);
         self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
-        let place = self.place_of(reason, &header);
+        let place = self.where_lost(reason, &header);
         let Self { ports, queues, admission, tap, .. } = self;
         let input = &mut ports[port.index()];
         while !list.is_empty() {
@@ -97,7 +97,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         frame: impl Fn(&Queues<F>, u32) -> Option<&F>,
     ) {
         let at = self.note_refused(out, header, reason, u64::from(frames));
-        let place = self.place_of(reason, header);
+        let place = self.where_lost(reason, header);
         let Self { ports, queues, admission, .. } = self;
         ports[at.index()].attribute_loss(place, frames, |nth| frame(queues, nth));
         count_lost(ports, admission, at, reason, header, u64::from(frames));
@@ -176,7 +176,7 @@ fn group_at_arrival<F: Frame, A: Admission>(
 }
 
 /// Where frames of a header are lost, for those who ask which flow lost them: with the priority of the side they are counted at.
-pub(super) fn place_of<F: Frame, A: Admission>(
+pub(super) fn where_lost<F: Frame, A: Admission>(
     ports: &Ports<F>,
     admission: &A,
     reason: DropReason,

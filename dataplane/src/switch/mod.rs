@@ -19,6 +19,7 @@ mod chance;
 mod channels;
 mod control;
 mod copies;
+mod copying;
 mod decide;
 mod explain;
 mod flood;

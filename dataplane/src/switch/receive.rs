@@ -5,7 +5,7 @@
 //! decided about each ([`super::decide`]). Frames are batched by decision ([`super::batching`]), and each group is admitted,
 //! or lost, as one ([`super::admit`]).
 
-use super::flow_cache::{FlowCache, ForwardingDecision, Place};
+use super::flow_cache::{FlowCache, ForwardingDecision, Probe};
 use super::local::LocalProtocol;
 use super::snooping::Snooped;
 use super::tap::Interest;
@@ -69,7 +69,7 @@ impl ParsedFrame {
 
 /// What the forwarding table has made of the source of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum SourceLearning {
     /// The next frame from there will change and count nothing.
     Settled,
     /// The next one will be refused, too, unless there is room by then.
@@ -129,9 +129,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         } else {
             let mut frames = F::drain(burst);
             loop {
-                let tag = self.flow_cache.tag(port);
+                let stamp = self.flow_cache.stamp(port);
                 let decide =
-                    |cache: &FlowCache, profile: &Profile, frame: &F| cache.decision(profile, tag, frame);
+                    |cache: &FlowCache, profile: &Profile, frame: &F| cache.decision(profile, stamp, frame);
                 let Some(undecided) = self.batch_frames(&mut rx, &mut frames, decide) else { break };
                 let behind = frames.by_ref().take(AT_ONCE - 1);
                 self.receive_some(&mut rx, std::iter::once(undecided).chain(behind).collect());
@@ -187,20 +187,20 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     fn receive_far(&mut self, rx: &mut RxContext, frames: impl Iterator<Item = F>) {
         let (mut frames, mut some) = (frames, ArrayVec::<F, AT_ONCE>::new());
-        let mut places = [Place::NOWHERE; AT_ONCE];
+        let mut probes = [Probe::NOWHERE; AT_ONCE];
         loop {
             let profile = &self.ports[rx.port.index()].params.profile;
-            let tag = self.flow_cache.tag(rx.port);
-            for (place, frame) in places.iter_mut().zip(frames.by_ref()) {
-                *place = self.flow_cache.find_place(profile, tag, &frame);
+            let stamp = self.flow_cache.stamp(rx.port);
+            for (probe, frame) in probes.iter_mut().zip(frames.by_ref()) {
+                *probe = self.flow_cache.probe(profile, stamp, &frame);
                 some.push(frame);
             }
             if some.is_empty() {
                 return;
             }
-            let mut places = places.iter();
+            let mut probes = probes.iter();
             let decide = |cache: &FlowCache, _: &Profile, _: &F| {
-                places.next().map_or(ForwardingDecision::NONE, |place| cache.at(*place))
+                probes.next().map_or(ForwardingDecision::NONE, |probe| cache.at(*probe))
             };
             let mut some = some.drain(..);
             if let Some(undecided) = self.batch_frames(rx, &mut some, decide) {
@@ -221,7 +221,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         self.ports[port.index()].stats.checksums_completed += completed as u64;
     }
 
-    /// Admits all groups; before them the frames with several destinations, after which they came.
+    /// Admits all groups; before them the frames with several destinations, after which those of their queues came.
     #[inline(always)]
     pub(super) fn admit_waiting(&mut self, rx: &mut RxContext) {
         self.copy_waiting();
@@ -234,15 +234,25 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
     }
 
+    /// Admits one group.
+    #[inline(always)]
+    pub(super) fn admit_group_of(&mut self, rx: &RxContext, at: usize) {
+        if rx.vlans {
+            self.admit_retagged(rx.port, at);
+        } else {
+            self.admit_group(rx.port, at);
+        }
+    }
+
     /// A frame about which nothing was decided, and some behind it.
     #[inline(never)]
     fn receive_some(&mut self, rx: &mut RxContext, frames: ArrayVec<F, AT_ONCE>) {
         let port = rx.port;
         let voids = self.flow_cache.begin_look();
-        let (params, tag) = (&self.ports[port.index()].params, self.flow_cache.tag(port));
+        let (params, stamp) = (&self.ports[port.index()].params, self.flow_cache.stamp(port));
         let look = |frame: &F| {
             let key = params.profile.flow_key(frame.bytes(), frame.len());
-            match key.map(|key| self.flow_cache.at(self.flow_cache.place(key, tag))) {
+            match key.map(|key| self.flow_cache.at(self.flow_cache.probe_key(key, stamp))) {
                 Some(decision) if decision.is_decided() => Ok(decision),
                 _ => Err(rx.read(frame, key, params, &self.fdb)),
             }
@@ -306,7 +316,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             };
         }
         self.ports[port.index()].stats.malformed_l3 += u64::from(headers.malformed_l3);
-        let source = if headers.tells_source() { self.learn_from(rx, headers) } else { Source::Settled };
+        let source =
+            if headers.tells_source() { self.learn_from(rx, headers) } else { SourceLearning::Settled };
         let snooped = match headers.key {
             None if headers.action == Action::ForwardGroup => self.snooped(rx, &frame, headers),
             _ => None,
@@ -340,12 +351,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         rx: &RxContext,
         headers: &ParsedFrame,
         decision: ForwardingDecision,
-        source: Source,
+        source: SourceLearning,
     ) {
         let why = match source {
-            Source::Settled => None,
-            Source::Refused(why) => Some(why),
-            Source::Changed => return,
+            SourceLearning::Settled => None,
+            SourceLearning::Refused(why) => Some(why),
+            SourceLearning::Changed => return,
         };
         if let Some(key) = headers.key {
             let stations = [headers.src_key, headers.dst_key];
@@ -376,27 +387,27 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     #[inline(always)]
-    fn learn_from(&mut self, rx: &RxContext, headers: &ParsedFrame) -> Source {
+    fn learn_from(&mut self, rx: &RxContext, headers: &ParsedFrame) -> SourceLearning {
         let (home, key) = (headers.src_home, headers.src_key);
         if !rx.learning || self.fdb.knows(home, key, rx.fdb_port, self.ageing.now_tick()) {
-            return Source::Settled;
+            return SourceLearning::Settled;
         }
         self.learn(rx.fdb_port, key)
     }
 
     #[cold]
     #[inline(never)]
-    fn learn(&mut self, port: PortId, key: u64) -> Source {
+    fn learn(&mut self, port: PortId, key: u64) -> SourceLearning {
         // Without a place to tell the other shards, learning waits for the next frame.
         if self.peers.len() > 1 && !self.news_have_room() {
-            return Source::Changed;
+            return SourceLearning::Changed;
         }
         match self.fdb.learn(key, port, self.ageing.now_tick()) {
-            Learned::Known => Source::Settled,
-            Learned::Refused(why) => Source::Refused(why),
+            Learned::Known => SourceLearning::Settled,
+            Learned::Refused(why) => SourceLearning::Refused(why),
             Learned::New(event) | Learned::Moved(event) => {
                 self.tell(event);
-                Source::Changed
+                SourceLearning::Changed
             }
         }
     }
@@ -407,7 +418,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if let Some(protocol) = LocalProtocol::taken(frame.bytes(), &self.ports[port.index()].params) {
             return self.take_local(port, protocol, frame, headers);
         }
-        let now = headers.meta.rx_ns;
+        let now = headers.meta.header.rx_ns;
         self.ports[port.index()].stats.rx_control += 1;
         self.ports[port.index()].reaction.receive(frame.bytes(), now);
         self.note_held(port, now);
@@ -419,12 +430,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 pub(super) fn header_of(port: PortId, decision: ForwardingDecision, now: Nanos) -> BatchHeader {
     BatchHeader {
         rx_ns: now,
-        copies: Meta::SINGLE,
         pg: decision.pg(),
         in_port: port.0,
         queue: (decision.queue() as usize % PRIORITIES) as u8,
         ecn: decision.ecn(),
-        home: BatchHeader::HERE,
+        ..BatchHeader::NONE
     }
 }
 
@@ -442,18 +452,16 @@ impl RxContext {
             Kind::Cnp if !parsed.group => self.control_pg.unwrap_or(own),
             _ => own,
         };
-        Meta {
+        let header = BatchHeader {
             rx_ns: self.now,
-            copies: Meta::SINGLE,
-            len: len as u16,
             pg,
             in_port: self.port.0,
             queue: class.queue,
             ecn: parsed.ecn.code(),
-            home: BatchHeader::HERE,
-            // Known when the queue is.
-            held_ns: 0,
-        }
+            ..BatchHeader::NONE
+        };
+        // How long its queue had been held is known when the queue is.
+        header.meta(len as u16, 0)
     }
 
     /// Reads the headers of any frame, and starts fetching the table lines it will need.

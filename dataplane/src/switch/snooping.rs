@@ -102,7 +102,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let own = &mut self.ports[rx.port.index()];
         let kind = own.params.profile.membership_frame(frame.bytes())?;
         let queue = own.local[LocalProtocol::Membership as usize].as_mut();
-        let read = queue.is_some_and(|queue| queue.put(frame.bytes(), headers.meta.rx_ns, vid));
+        let read = queue.is_some_and(|queue| queue.put(frame.bytes(), headers.meta.header.rx_ns, vid));
         own.stats.rx_igmp += u64::from(read);
         own.stats.igmp_unread += u64::from(!read);
         let version = group_of(headers.dst_key).map(|(_, version, _)| version);

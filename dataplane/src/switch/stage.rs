@@ -3,7 +3,7 @@
 //! Frames of one kind are accounted for together, wherever they stand among others: weighted queues take turns of a few
 //! frames. Which frame is of which entry is asked only when the wire takes some of them.
 
-use crate::egress::{BatchHeader, BatchTotals, Meta};
+use crate::egress::{BatchHeader, BatchTotals};
 use crate::frame::{Frame, FrameList};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
@@ -26,7 +26,7 @@ impl Staged {
         before.header == self.header
             && before.out == self.out
             && before.paused_ns == self.paused_ns
-            && self.header.copies == Meta::SINGLE
+            && self.header.is_single()
     }
 }
 

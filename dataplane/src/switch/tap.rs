@@ -15,7 +15,7 @@ use super::{Switch, Wire};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::ecn;
-use crate::egress::{BatchHeader, Meta};
+use crate::egress::BatchHeader;
 use crate::fdb::Lookup;
 use crate::flows::{Addresses, FlowId};
 use crate::frame::Frame;
@@ -546,7 +546,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let mut headers = *headers;
         if let Some(slot) = slot {
             copies.begin(slot, 1);
-            headers.meta.copies = slot;
+            headers.meta.header.copies = slot;
         }
         let lookup = match self.fdb.lookup(headers.dst_key) {
             Lookup::Port(out) => Lookup::Port(self.leaves_by(out, port, frame)),
@@ -593,7 +593,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let then = start.losses.iter().zip(&losses_aside).map(|(then, aside)| then + aside);
         let lost = self.losses().iter().zip(then).position(|(now, then)| *now > then);
         let more = self.ports[port.index()].stats.copies - start.copies - aside;
-        let mut key = Key { rx_ns: headers.meta.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
+        let mut key =
+            Key { rx_ns: headers.meta.header.rx_ns, in_port: port.0, slot: slot.unwrap_or(u32::MAX) };
         if let Some(slot) = *slot {
             // Flooded frames have a count of their own.
             key.slot = self.copies.last_begun();
@@ -603,13 +604,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         let queued = lost.is_none() || more > 0;
         let (before, after) = (start.before, self.charged_to(headers, start.lookup));
-        let is_control = self.admission.control_pg() == Some(PgIx(u32::from(headers.meta.pg)));
+        let is_control = self.admission.control_pg() == Some(PgIx(u32::from(headers.meta.header.pg)));
         let is_full = self.tap.as_ref().is_some_and(|tap| tap.control_is_full);
         let charged = usize::from(is_full);
         // A frame in the control pool has the group of its class, which it falls back to.
         let crate::classify::Class { tc, pg, .. } =
             self.ports[port.index()].params.classifier.class(&start.parsed);
-        let class = Class { tc, queue: headers.meta.queue, pg };
+        let class = Class { tc, queue: headers.meta.header.queue, pg };
         let copies = if queued && slot.is_some() { 1 + more as u32 } else { 0 };
         let each = self.admission.charge(start.len);
         let arrival = Arrival {
@@ -630,16 +631,18 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let _ = tap.followed.try_push(key);
         }
         tap.left -= 1;
-        let (at, what) = (headers.meta.rx_ns, What::Arrived(arrival));
+        let (at, what) = (headers.meta.header.rx_ns, What::Arrived(arrival));
         tap.push(&Record { key, at, len: start.len, kept: start.kept, what });
     }
 
     /// The group that a frame is charged to, the one that it falls back to, and the queue.
     fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> ([PgView; 2], QueueView) {
-        let pgs = [headers.meta.pg, control_group(&self.ports, headers.meta.in_port)];
+        let pgs = [headers.meta.header.pg, control_group(&self.ports, headers.meta.header.in_port)];
         let pg = pgs.map(|pg| self.admission.pg_view(PgIx(u32::from(pg))));
         let queue = match lookup {
-            Lookup::Port(out) => self.admission.queue_view(QueueIx::of(out, usize::from(headers.meta.queue))),
+            Lookup::Port(out) => {
+                self.admission.queue_view(QueueIx::of(out, usize::from(headers.meta.header.queue)))
+            }
             _ => QueueView::default(),
         };
         (pg, queue)
@@ -662,7 +665,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let Self { tap, ports, queues, .. } = self;
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
         let own = ports.is_own(out);
-        let counted = ports.stage(out).entries().iter().any(|staged| staged.header.copies != Meta::SINGLE);
+        let counted = ports.stage(out).entries().iter().any(|staged| !staged.header.is_single());
         // What stands behind a frame is what it left behind. A frame with a count of its own is alone in its entry.
         let stage = (counted && tap.is_some()).then(|| ports.stage(out).backwards());
         for (at, Staged { header, totals, .. }, frame) in stage.into_iter().flatten() {

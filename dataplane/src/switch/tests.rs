@@ -20,7 +20,7 @@ use std::rc::Rc;
 #[path = "anew_tests.rs"]
 mod anew;
 #[path = "dice.rs"]
-mod dice;
+pub(super) mod dice;
 #[path = "early_drop_tests.rs"]
 mod early_drop;
 #[path = "explain_tests.rs"]

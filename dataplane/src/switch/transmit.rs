@@ -205,20 +205,19 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Frames, or one copy of each, are charged to their group no longer.
     #[inline(always)]
     pub(super) fn release_from_group(&mut self, header: &BatchHeader, totals: BatchTotals) {
-        if header.copies == Meta::SINGLE {
+        if header.is_single() {
             self.release_group_charge(header, totals.charge);
         } else {
-            self.release_copies(header, totals);
+            self.release_copies(header, totals.frames);
         }
     }
 
     /// One copy of each frame is gone; the last one releases the group (B16).
     #[cold]
     #[inline(never)]
-    fn release_copies(&mut self, header: &BatchHeader, BatchTotals { frames, charge, .. }: BatchTotals) {
-        let (first, each) = (header.copies, charge.checked_div(frames).unwrap_or(0));
-        let ended = (first..first + frames).filter_map(|slot| self.copies.end_one(slot));
-        let charge = ended.map(|copies| self.admission.charge_for_copies(each, copies)).sum();
+    fn release_copies(&mut self, header: &BatchHeader, frames: u32) {
+        let counts = header.copies..header.copies + frames;
+        let charge = counts.filter_map(|count| self.copies.end_one(count)).sum();
         if charge > 0 {
             self.release_group_charge(header, charge);
         }
@@ -227,7 +226,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// A frame (or one copy of it) that was charged to its group will not be queued.
     #[cold]
     pub(super) fn release_group(&mut self, meta: &Meta) {
-        self.release_from_group(&meta.header(), self.totals_of_one(meta));
+        self.release_from_group(&meta.header, self.totals_of_one(meta));
     }
 
     fn totals_of_one(&self, meta: &Meta) -> BatchTotals {
@@ -249,7 +248,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn release(&mut self, out: PortId, meta: &Meta) {
         let totals = self.totals_of_one(meta);
-        self.release_staged(&Staged { header: meta.header(), totals, out, paused_ns: 0 });
+        self.release_staged(&Staged { header: meta.header, totals, out, paused_ns: 0 });
     }
 }
 
@@ -378,10 +377,10 @@ impl<F: Frame> OwnPort<F> {
         if depth > wred.kmin && wred.decide(depth, departure.rng.next_u32()) {
             self.mark(&mut frame, &meta);
         }
-        self.stats.ecn_seen_ce[queue] += u64::from(meta.ecn.is_ce());
+        self.stats.ecn_seen_ce[queue] += u64::from(meta.header.is_ce());
         let wire = wire_bytes(u64::from(len));
         let totals = BatchTotals { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
-        Some((frame, Front { totals, wire, last: wire, ce: u32::from(meta.ecn.is_ce()) }))
+        Some((frame, Front { totals, wire, last: wire, ce: u32::from(meta.header.is_ce()) }))
     }
 
     /// [`OwnPort::take_front`] for frames that came from another lcore: if that is to send them, grants it to, a whole batch
@@ -529,9 +528,9 @@ impl<F: Frame> OwnPort<F> {
     /// The marking law chose this frame: an ECT frame becomes CE, others are left as they are (F6, F7).
     #[cold]
     pub(super) fn mark(&mut self, frame: &mut F, meta: &Meta) {
-        let queue = usize::from(meta.queue);
+        let queue = usize::from(meta.header.queue);
         self.stats.ecn_selected[queue] += 1;
-        let place = meta.ecn.place();
+        let place = meta.header.ecn.place();
         match ecn::codepoint(frame.bytes(), place) {
             Some(ecn::CE) | None | Some(0) => {}
             _ if !frame.make_unique() => self.stats.ecn_no_memory[queue] += 1,

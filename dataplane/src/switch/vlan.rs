@@ -3,7 +3,7 @@
 
 use super::Switch;
 use super::batching::AdmissionGroup;
-use super::lost::{count_lost, place_of};
+use super::lost::{count_lost, where_lost};
 use super::receive::{ParsedFrame, Received, RxContext};
 use crate::drops::DropReason;
 use crate::egress::Meta;
@@ -87,7 +87,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 let profile = &ports[port.index()].params.profile;
                 tap.dropped(port, reason, profile, frame.bytes(), frame.len());
             }
-            let place = place_of(ports, admission, reason, &header);
+            let place = where_lost(ports, admission, reason, &header);
             ports[port.index()].attribute_loss(place, 1, |_| Some(&*frame));
             false
         });
@@ -106,13 +106,13 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// A frame with the tag it leaves with, and what is known of it then. `None`: it is dropped.
     pub(super) fn retagged(&mut self, frame: F, (meta, tc): (Meta, u8), retag: Retag) -> Option<(F, Meta)> {
-        let (mut frame, mut meta, port) = (frame, meta, PortId(meta.in_port));
+        let (mut frame, mut meta, port) = (frame, meta, PortId(meta.header.in_port));
         let NewTag { at, pcp, vid } = self.new_tag(port, usize::from(tc));
         if !retag.apply(&mut frame, at, pcp, vid) {
-            self.drop_frame(port, DropReason::IngressNoCopy, frame, &meta.header());
+            self.drop_frame(port, DropReason::IngressNoCopy, frame, &meta.header);
             return None;
         }
-        (meta.len, meta.ecn) = (frame.len() as u16, retag.moved(meta.ecn));
+        (meta.len, meta.header.ecn) = (frame.len() as u16, retag.moved(meta.header.ecn));
         Some((frame, meta))
     }
 
@@ -120,8 +120,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     pub(super) fn forward_retagged(&mut self, out: PortId, frame: F, headers: &Received, retag: Retag) {
         if retag == Retag::Push && !self.fits(out, frame.len() + crate::vlan::TAG_BYTES) {
-            let port = PortId(headers.meta.in_port);
-            return self.drop_frame(port, DropReason::VlanTooLong, frame, &headers.meta.header());
+            let port = PortId(headers.meta.header.in_port);
+            return self.drop_frame(port, DropReason::VlanTooLong, frame, &headers.meta.header);
         }
         if let Some((frame, meta)) = self.retagged(frame, (headers.meta, headers.tc), retag) {
             self.forward(out, frame, meta);
@@ -138,7 +138,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     ) {
         if copies > 0 {
             self.ports[port.index()].stats.copies += copies as u64;
-            let header = headers.meta.header();
+            let header = headers.meta.header;
             count_lost(&mut self.ports, &self.admission, port, reason, &header, copies as u64);
         }
     }

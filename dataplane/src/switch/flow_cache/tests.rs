@@ -25,7 +25,7 @@ fn keep(cache: &mut FlowCache, (src, dst): (u64, u64), port: u16) {
 }
 
 fn is_kept(cache: &FlowCache, (src, dst): (u64, u64), port: u16) -> bool {
-    let found = cache.at(cache.place(key(src, dst), cache.tag(PortId(port))));
+    let found = cache.at(cache.probe_key(key(src, dst), cache.stamp(PortId(port))));
     assert!(!found.is_decided() || found == decision());
     found.is_decided()
 }
@@ -55,7 +55,7 @@ fn frames_that_can_be_marked_and_others_share_a_decision() {
         |codepoint| ForwardingDecision::new(PortId(3), 1, (2, false), 0, code(codepoint), Retag::Keep);
     assert!((1..3).all(|codepoint| decision(codepoint) == decision(0)));
     assert_ne!(decision(3), decision(0));
-    assert_eq!(decision(3).place(), decision(0).place(), "they stay in order");
+    assert_eq!(decision(3).group(), decision(0).group(), "they stay in order");
 }
 
 #[test]
@@ -107,8 +107,9 @@ fn a_station_that_moves_leaves_no_more_decisions_behind() {
 #[test]
 fn a_place_that_is_taken_is_given_up_now_and_then() {
     let mut cache = FlowCache::new(64);
-    let set =
-        |cache: &FlowCache, pair: (u64, u64)| cache.place(key(pair.0, pair.1), cache.tag(PortId(1))).set;
+    let set = |cache: &FlowCache, pair: (u64, u64)| {
+        cache.probe_key(key(pair.0, pair.1), cache.stamp(PortId(1))).set
+    };
     // Those of a set have the one beside it, too.
     const PLACES: usize = 2 * WAYS;
     let same: Vec<_> =
@@ -136,7 +137,7 @@ fn frames_to_groups_leave_their_places_to_unicast_and_take_none_of_its() {
     let several = decision().for_several(Several::Flood(FloodKind::Multicast));
     let send = |cache: &mut FlowCache, n| {
         cache.keep(key(7, group(n)), PortId(1), several, [7, group(n)]);
-        cache.at(cache.place(key(7, group(n)), cache.tag(PortId(1)))) == several
+        cache.at(cache.probe_key(key(7, group(n)), cache.stamp(PortId(1)))) == several
     };
     assert!((0..1000).filter(|n| send(&mut cache, *n)).count() > 60, "as long as nobody else is there");
     let pairs: Vec<_> = (0..40).map(|n| (n, n + 100)).collect();
@@ -269,7 +270,7 @@ fn stations_that_are_numbered_find_places() {
                 .map(|bytes| Profile::standard().flow_key(&bytes, bytes.len()).expect("nothing odd"))
                 .collect();
             keys.iter().for_each(|key| cache.keep(*key, PortId(1), decision(), [1, 2]));
-            let kept = |key: &&FlowKey| cache.at(cache.place(**key, cache.tag(PortId(1)))).is_decided();
+            let kept = |key: &&FlowKey| cache.at(cache.probe_key(**key, cache.stamp(PortId(1)))).is_decided();
             let lost = keys.len() - keys.iter().filter(kept).count();
             assert!(lost * 200 < keys.len(), "{lost} of {}: {stations} stations, {kinds} kinds", keys.len());
         }
@@ -279,7 +280,7 @@ fn stations_that_are_numbered_find_places() {
 #[test]
 fn queues_of_a_port_and_one_queue_of_many_ports_are_told_apart() {
     let place = |out: u16, queue: u8, control: bool| {
-        ForwardingDecision::new(PortId(out), queue, (0, control), 0, EcnCode::NONE, Retag::Keep).place()
+        ForwardingDecision::new(PortId(out), queue, (0, control), 0, EcnCode::NONE, Retag::Keep).group()
     };
     for out in [0, 7, 31] {
         let own: std::collections::BTreeSet<_> = (0..8).map(|queue| place(out, queue, false)).collect();
