@@ -207,6 +207,12 @@ impl Profile {
         self.ethertype.filter(|_| self.vlan)
     }
 
+    /// EtherType of a frame, behind two tags at most where the format has tags. `None`: it has none, or the frame ends before it.
+    pub fn ethertype_of(&self, bytes: &[u8]) -> Option<u16> {
+        let tags = headers::tags(bytes, self.ethertype?, self.vlan)?;
+        Some(tags.ethertype)
+    }
+
     /// FDB key of a configured address. Of `address` the format's address bits count, and bit 40 as
     /// the group bit: a MAC address as a number (GEN1: its top byte only for the group bit), or a
     /// 16-bit station number, plus [`super::GROUP_BIT`] for a group.

@@ -3,6 +3,7 @@
 //! 802.1Qbb / 802.3 annex 31D (PFC, opcode 0x0101) and annex 31B (PAUSE, opcode 0x0001). Frames are
 //! without FCS: 60 bytes. Scenarios C1 and D11; reference `formats-dcqcn.md` R8.
 
+use crate::parse::is_tag;
 use crate::types::{Mac, Nanos, PRIORITIES};
 
 /// Destination of every MAC control frame; a bridge never forwards it.
@@ -147,7 +148,7 @@ pub fn decode(bytes: &[u8]) -> Control {
     }
     match word(12) {
         CONTROL_ETHERTYPE => {}
-        0x8100 | 0x88a8 | 0x9100 => return Control::Invalid(Invalid::Tagged),
+        tag if is_tag(tag) => return Control::Invalid(Invalid::Tagged),
         _ => return Control::Invalid(Invalid::EtherType),
     }
     match word(14) {

@@ -20,7 +20,7 @@ use crate::fdb::Lookup;
 use crate::flows::{Addresses, FlowId};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
-use crate::parse::{Kind, Parsed, Profile};
+use crate::parse::{Kind, Parsed, Profile, UDP};
 use crate::portset::PortSet;
 use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use crate::vlan::FrameVlan;
@@ -61,13 +61,14 @@ pub struct Filter {
 impl Filter {
     /// A frame of `len` bytes of which these can be read, in the format of `profile`, and of which this was read, is meant.
     pub fn admits(&self, profile: &Profile, bytes: &[u8], len: usize, parsed: &Parsed) -> bool {
-        let (kind, payload) = ethertype(bytes);
         self.admits_addresses(bytes, parsed)
-            && self.ethertype.is_none_or(|wanted| kind == Some(wanted))
-            && self
-                .udp_port
-                .is_none_or(|port| udp_ports(bytes, kind, payload).is_some_and(|p| p.contains(&port)))
-            && (self.ip.is_none() && self.qp.is_none() || self.is_flow(profile.flow_id(bytes, len)))
+            && self.admits_ethertype(profile, bytes)
+            && (self.udp_port.is_none() && self.ip.is_none() && self.qp.is_none()
+                || self.is_flow(profile.flow_id(bytes, len)))
+    }
+
+    fn admits_ethertype(&self, profile: &Profile, bytes: &[u8]) -> bool {
+        self.ethertype.is_none_or(|wanted| profile.ethertype_of(bytes) == Some(wanted))
     }
 
     fn admits_addresses(&self, bytes: &[u8], parsed: &Parsed) -> bool {
@@ -78,10 +79,7 @@ impl Filter {
 
     /// Frames with the same [`crate::parse::FlowKey`] as this one may be meant.
     fn admits_kind(&self, profile: &Profile, bytes: &[u8], parsed: &Parsed) -> bool {
-        // In a format without tags what seems to stand behind one is in no key.
-        let is_in_key = profile.tag_at() == Some(ETHERTYPE_AT);
-        self.admits_addresses(bytes, parsed)
-            && self.ethertype.is_none_or(|wanted| !is_in_key || ethertype(bytes).0 == Some(wanted))
+        self.admits_addresses(bytes, parsed) && self.admits_ethertype(profile, bytes)
     }
 
     fn is_flow(&self, flow: Option<FlowId>) -> bool {
@@ -89,36 +87,11 @@ impl Filter {
             Some(Addresses::Ip(src, dst)) => [Some(src), Some(dst)],
             _ => [None; 2],
         };
+        let ports = flow.filter(|flow| flow.protocol() == UDP).and_then(|flow| flow.ports());
         self.ip.is_none_or(|ip| ends.contains(&Some(ip)))
+            && self.udp_port.is_none_or(|port| ports.is_some_and(|(src, dst)| [src, dst].contains(&port)))
             && self.qp.is_none_or(|qp| flow.and_then(|flow| flow.qp()) == Some(qp))
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-/// Where the EtherType stands without a tag.
-const ETHERTYPE_AT: usize = 12;
-
-/// EtherType behind at most two VLAN tags, and where its payload starts.
-fn ethertype(bytes: &[u8]) -> (Option<u16>, usize) {
-    let mut at = ETHERTYPE_AT;
-    for _ in 0..2 {
-        if matches!(word(bytes, at), Some(0x8100 | 0x88a8 | 0x9100)) {
-            at += 4;
-        }
-    }
-    (word(bytes, at), at + 2)
-}
-
-fn udp_ports(bytes: &[u8], ethertype: Option<u16>, ip: usize) -> Option<[u16; 2]> {
-    let udp = match ethertype? {
-        0x0800 if *bytes.get(ip + 9)? == 17 => ip + usize::from(*bytes.get(ip)? & 15) * 4,
-        0x86dd if *bytes.get(ip + 6)? == 17 => ip + 40,
-        _ => return None,
-    };
-    Some([word(bytes, udp)?, word(bytes, udp + 2)?])
 }
 
 /// What a tap makes of a frame that comes in.

@@ -4,6 +4,7 @@ use super::*;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
 use crate::frame::OwnedFrame;
 use crate::mmu::{Limit, MmuParams, PgParams};
+use crate::parse::Variant;
 use crate::rng::Rng;
 use crate::switch::{SwitchParams, UnknownUnicast};
 use crate::types::{BURST, Burst, PRIORITIES};
@@ -452,6 +453,16 @@ fn a_filter_means_what_it_says() {
             .admits(&standard, &tagged, 104, &parsed)
     );
     assert!(Filter { qp: Some(0x11a), ..none }.admits(&standard, &tagged, 104, &parsed));
+    // What stands behind the header of a later fragment are no ports, and those of TCP are not UDP's.
+    let roce = Filter { udp_port: Some(4791), ..none };
+    for (at, byte) in [(21, 3), (23, 6)] {
+        let mut other = plain.bytes().to_vec();
+        other[at] = byte;
+        assert!(!roce.admits(&standard, &other, 100, &parsed), "{at}");
+    }
+    // What follows a header without EtherType is payload.
+    let lite = Profile::afh_lite(Variant::default());
+    assert!(!Filter { ethertype: Some(0x0800), ..none }.admits(&lite, plain.bytes(), 100, &parsed));
     for cut in 0..100 {
         let cut = &plain.bytes()[..cut];
         Filter { udp_port: Some(1), ..none }.admits(&standard, cut, cut.len(), &parsed);
