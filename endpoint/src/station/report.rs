@@ -1,6 +1,6 @@
 //! What a station and its connections came to.
 
-use crate::rclink::link;
+use crate::rclink::endpoint;
 use crate::roce::hca::{self, Failure};
 use crate::station::roce::Ended;
 use std::fmt;
@@ -14,7 +14,7 @@ pub enum EndpointCounters {
     /// A RoCEv2 adapter.
     Roce(hca::Counters),
     /// An RC Link endpoint.
-    RcLink(link::Counters),
+    RcLink(endpoint::Counters),
 }
 
 impl EndpointCounters {

@@ -18,8 +18,8 @@ use weir_endpoint::flow::{
     Arrival, Datagram, Flow, Nic, NicConfig, NicReport, RcLinkNic, Received, Route, Sent,
 };
 use weir_endpoint::rclink::class::Class;
+use weir_endpoint::rclink::endpoint::raw_message_len;
 use weir_endpoint::rclink::frame::Station;
-use weir_endpoint::rclink::link::raw_message_len;
 use weir_endpoint::roce::qp::TrafficClass;
 use weir_endpoint::station::MIN_MESSAGE;
 use weir_inc::engine::Engine;
@@ -158,7 +158,7 @@ impl Host {
             }
             Protocol::Rclink => rclink::config(spec, plan, at, obey, ip(at)),
         };
-        let refused = |e: weir_endpoint::flow::LinkFlowError| FabricError::Range {
+        let refused = |e: weir_endpoint::flow::RcLinkNicError| FabricError::Range {
             what: "host.rclink".into(),
             got: "set".into(),
             must: e.to_string(),

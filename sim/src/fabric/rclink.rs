@@ -12,8 +12,8 @@ use weir_endpoint::flow::RcLinkNicConfig;
 use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
+use weir_endpoint::rclink::endpoint::FlowControl;
 use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
-use weir_endpoint::rclink::link::FlowControl;
 
 /// Queue pairs of an RC Link endpoint.
 const QP_NUMBERS: usize = 8192;

@@ -13,8 +13,8 @@ use weir_endpoint::rclink::Reliability;
 use weir_endpoint::rclink::cbfc::CreditConfig;
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
+use weir_endpoint::rclink::endpoint::{EndpointConfig, FlowControl};
 use weir_endpoint::rclink::frame::{self, Codec, Format};
-use weir_endpoint::rclink::link::{FlowControl, LinkConfig};
 use weir_endpoint::rclink::watermark::PauseWatermarks;
 use weir_endpoint::station::Station;
 use weir_endpoint::station::rclink::{self, PairConfig, Route, StationConfig, Stream};
@@ -26,7 +26,7 @@ const STEPS: u64 = 100;
 pub fn stations(config: &HostConfig, link: &HostRcLink, rates: &[u64]) -> Result<Vec<Station>> {
     let station = |(port, rate): (&HostPort, &u64)| {
         rclink::Station::new(StationConfig {
-            link: link_config(link, port, *rate),
+            endpoint: endpoint_config(link, port, *rate),
             slack: config.slack,
             read_rate: link.read_rate,
         })
@@ -39,7 +39,7 @@ pub fn stations(config: &HostConfig, link: &HostRcLink, rates: &[u64]) -> Result
     Ok(stations.into_iter().map(Station::from).collect())
 }
 
-fn link_config(link: &HostRcLink, port: &HostPort, rate: u64) -> LinkConfig {
+fn endpoint_config(link: &HostRcLink, port: &HostPort, rate: u64) -> EndpointConfig {
     let variant = match link.octets {
         RcOctets::Public => Variant::Public,
         RcOctets::RcLink => Variant::RcLink,
@@ -64,7 +64,7 @@ fn link_config(link: &HostRcLink, port: &HostPort, rate: u64) -> LinkConfig {
     };
     let p = &link.priorities;
     let marks = PauseWatermarks::unicast(rate, link.round_trip);
-    LinkConfig {
+    EndpointConfig {
         codec: Codec { format, crc: link.crc, udp_checksum: link.udp_checksum },
         station: frame::Station { mac: port.mac, ip: v4(port.ip) },
         vlan: link.vlan,

@@ -6,7 +6,7 @@ use crate::output::{OUT, say};
 use serde_json::{Value, json};
 use weir_config::host::{HostConfig, HostQp, HostRank, HostTraffic};
 use weir_endpoint::dcqcn::trace::CSV_HEADER;
-use weir_endpoint::rclink::link;
+use weir_endpoint::rclink::endpoint;
 use weir_endpoint::roce;
 use weir_endpoint::station::roce::{Ended, Results as Form};
 use weir_endpoint::station::{Address, ConnectionReport, EndpointCounters, Kind, StationReport};
@@ -435,7 +435,7 @@ fn roce_json(c: &roce::hca::Counters) -> Value {
     })
 }
 
-fn rclink_json(c: &link::Counters) -> Value {
+fn rclink_json(c: &endpoint::Counters) -> Value {
     json!({
         "rx_malformed": c.rx_malformed,
         "rx_no_matching_qp": c.rx_unknown,

@@ -9,8 +9,8 @@ use weir_dataplane::types::PortId;
 use weir_endpoint::rclink::Reliability;
 use weir_endpoint::rclink::cc_window::Window;
 use weir_endpoint::rclink::class::{Class, ClassMap};
+use weir_endpoint::rclink::endpoint::{EndpointConfig, FlowControl};
 use weir_endpoint::rclink::frame::{self, Codec, Format, MAX_PAYLOAD, MIN_LITE_PAYLOAD};
-use weir_endpoint::rclink::link::{FlowControl, LinkConfig};
 use weir_endpoint::rclink::watermark::PauseWatermarks;
 use weir_endpoint::station::Station;
 use weir_endpoint::station::rclink::{self, PairConfig, Route, StationConfig, Stream};
@@ -73,11 +73,11 @@ fn station(port: usize) -> frame::Station {
     frame::Station { mac, ip }
 }
 
-fn link(config: &Config, port: usize, format: Format, manners: Manners) -> LinkConfig {
+fn endpoint(config: &Config, port: usize, format: Format, manners: Manners) -> EndpointConfig {
     let rate = link_rate(config, port);
     let marks = PauseWatermarks::unicast(rate, ROUND_TRIP);
     let lite = matches!(format, Format::AfhLite(_));
-    LinkConfig {
+    EndpointConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
         station: station(port),
         vlan: (!lite).then_some(0),
@@ -102,17 +102,17 @@ fn link(config: &Config, port: usize, format: Format, manners: Manners) -> LinkC
 /// A flow that no host can send.
 pub fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow>)> {
     let format = format(config)?;
-    let links: Vec<LinkConfig> =
-        (0..config.ports.len()).map(|port| link(config, port, format, manners)).collect();
+    let endpoints: Vec<EndpointConfig> =
+        (0..config.ports.len()).map(|port| endpoint(config, port, format, manners)).collect();
     let all = flows(config);
-    let mut ends: Vec<Vec<PairConfig>> = vec![Vec::new(); links.len()];
+    let mut ends: Vec<Vec<PairConfig>> = vec![Vec::new(); endpoints.len()];
     let mut made: Vec<Flow> = Vec::new();
     for (i, flow) in all.iter().enumerate() {
         let (from, to) = (flow.from.index(), flow.to.index());
         let priority = flow.pcp.unwrap_or(PRIORITY);
-        let class = class(&links[from].classes, priority).with_context(|| place_of(i))?;
+        let class = class(&endpoints[from].classes, priority).with_context(|| place_of(i))?;
         let beside = all.iter().filter(|other| other.from == flow.from).count() as u64;
-        let sender = sender(config, flow, &links[from], class, beside, manners);
+        let sender = sender(config, flow, &endpoints[from], class, beside, manners);
         let back = made.iter().position(|other| {
             (other.from, other.to, other.class) == (to, from, priority)
                 && ends[from][other.qpns[1] as usize].stream.is_none()
@@ -137,8 +137,8 @@ pub fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow
         made.push(Flow { from, to, class: priority, qpns });
     }
     let mut stations = Vec::new();
-    for (port, (link, ends)) in links.into_iter().zip(ends).enumerate() {
-        let mut station = rclink::Station::new(StationConfig { link, slack: SLACK, read_rate: None })?;
+    for (port, (endpoint, ends)) in endpoints.into_iter().zip(ends).enumerate() {
+        let mut station = rclink::Station::new(StationConfig { endpoint, slack: SLACK, read_rate: None })?;
         for pair in ends {
             station.add(pair).with_context(|| format!("the host on {}", config.ports[port].name))?;
         }
@@ -164,16 +164,16 @@ fn class(classes: &ClassMap, priority: u8) -> Result<Class> {
 fn sender(
     config: &Config,
     flow: &LabFlow,
-    link: &LinkConfig,
+    endpoint: &EndpointConfig,
     class: Class,
     beside: u64,
     manners: Manners,
 ) -> PairConfig {
     let fits = |payload: &usize| {
-        link.codec.frame_len(*payload, link.vlan.is_some()) <= usize::from(flow.frame_bytes)
+        endpoint.codec.frame_len(*payload, endpoint.vlan.is_some()) <= usize::from(flow.frame_bytes)
     };
     let payload = (MIN_LITE_PAYLOAD..=MAX_PAYLOAD).rev().find(fits).unwrap_or(MIN_LITE_PAYLOAD);
-    let packets = in_flight(link.rate) / beside / u64::from(flow.frame_bytes);
+    let packets = in_flight(endpoint.rate) / beside / u64::from(flow.frame_bytes);
     let pair = PairConfig {
         peer: station(flow.to.index()),
         route: Route::Qp { peer_qp: 0, class },
@@ -185,7 +185,7 @@ fn sender(
             ..Reliability::default()
         },
         window: Window::Us65,
-        rate: flow.rate.map_or(link.rate, |rate| rate.clamp(1, link.rate)),
+        rate: flow.rate.map_or(endpoint.rate, |rate| rate.clamp(1, endpoint.rate)),
         backoff: None,
         expect: None,
         stream: Some(Stream { bytes: payload as u32, messages: None, start: 0 }),

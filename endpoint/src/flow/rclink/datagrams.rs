@@ -6,8 +6,8 @@
 use super::RcLinkNicConfig;
 use crate::flow::messages::{Arrival, Incoming, Received};
 use crate::flow::sender::{Flow, Sent};
+use crate::rclink::endpoint::{Endpoint, raw_message_len};
 use crate::rclink::frame::Station;
-use crate::rclink::link::{Link, raw_message_len};
 use crate::station::MIN_MESSAGE;
 use crate::traffic::Clock;
 use std::collections::{BTreeMap, VecDeque};
@@ -109,7 +109,7 @@ impl Datagrams {
 
     /// Hands messages to the endpoint, of each flow as many as its window at most that have not left. The line may have been busy
     /// for `lag` ns.
-    pub fn post(&mut self, link: &mut Link, config: &RcLinkNicConfig, lag: Nanos, now: Nanos) {
+    pub fn post(&mut self, endpoint: &mut Endpoint, config: &RcLinkNicConfig, lag: Nanos, now: Nanos) {
         let (codec, window) = (&config.codec, u64::from(config.window));
         let least = (*codec.payload_range().start()).max(MIN_MESSAGE as usize);
         for (at, sending) in self.senders.iter_mut().enumerate() {
@@ -126,8 +126,8 @@ impl Datagrams {
                     Datagram::Raw => raw_message_len(bytes.len(), true),
                 };
                 let (waiting, taken) = match kind {
-                    Datagram::Multicast => (&mut self.groups, link.post_multicast(to, bytes).is_ok()),
-                    Datagram::Raw => (&mut self.raws, link.post_raw_message(to, &bytes).is_ok()),
+                    Datagram::Multicast => (&mut self.groups, endpoint.post_multicast(to, bytes).is_ok()),
+                    Datagram::Raw => (&mut self.raws, endpoint.post_raw_message(to, &bytes).is_ok()),
                 };
                 // What does not fit was refused before.
                 if !taken {

@@ -16,8 +16,8 @@ use crate::congestion::backoff::{Backoff, BackoffError, BackoffParams};
 use crate::rclink::Reliability;
 use crate::rclink::cc_window::{MAX_LENGTH_THR, Window};
 use crate::rclink::class::{Class, ClassMap};
+use crate::rclink::endpoint::{self, Endpoint, EndpointConfig, EndpointError, Event, FlowControl};
 use crate::rclink::frame::{Body, Codec, MAX_PAYLOAD, Station};
-use crate::rclink::link::{self, Event, FlowControl, Link, LinkConfig, LinkError};
 use crate::rclink::rh::{MAX_QP, MAX_WINDOW, Opcode, Psn, Rh};
 use crate::rclink::watermark::PauseWatermarks;
 use crate::traffic::Clock;
@@ -67,10 +67,10 @@ pub struct RcLinkNicConfig {
 
 /// Why a flow is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum LinkFlowError {
+pub enum RcLinkNicError {
     /// The endpoint.
     #[error(transparent)]
-    Link(#[from] LinkError),
+    Endpoint(#[from] EndpointError),
     /// The back-off.
     #[error(transparent)]
     Backoff(#[from] BackoffError),
@@ -151,7 +151,7 @@ impl Role {
 #[derive(Debug)]
 pub struct RcLinkNic {
     config: RcLinkNicConfig,
-    link: Link,
+    endpoint: Endpoint,
     ends: Vec<Role>,
     datagrams: Datagrams,
     reader: Option<Clock>,
@@ -170,7 +170,7 @@ impl RcLinkNic {
     ///
     /// # Errors
     /// What does not fit.
-    pub fn new(config: RcLinkNicConfig) -> Result<Self, LinkFlowError> {
+    pub fn new(config: RcLinkNicConfig) -> Result<Self, RcLinkNicError> {
         let (unicast, multicast) = match config.flow_control {
             FlowControl::Pfc { .. } => (
                 PauseWatermarks::unicast(config.rate, config.round_trip),
@@ -182,7 +182,7 @@ impl RcLinkNic {
                 (marks, marks)
             }
         };
-        let link = Link::new(LinkConfig {
+        let endpoint = Endpoint::new(EndpointConfig {
             codec: config.codec,
             station: config.station,
             vlan: Some(0),
@@ -198,7 +198,7 @@ impl RcLinkNic {
         })?;
         Ok(Self {
             config,
-            link,
+            endpoint,
             ends: Vec::new(),
             datagrams: Datagrams::default(),
             lag: 8_000_000_000 * (MAX_PAYLOAD as u64 + 100) / config.rate.max(1),
@@ -243,11 +243,11 @@ impl RcLinkNic {
         class: Class,
         sends: bool,
         backs_off: bool,
-    ) -> Result<(), LinkFlowError> {
+    ) -> Result<(), RcLinkNicError> {
         let rate = flow.pace.fixed().map_or(self.config.rate, |rate| rate.min(self.config.rate));
         let length_thr = self.config.cc_window.bytes(rate).min(MAX_LENGTH_THR);
         let window = self.config.window.clamp(1, MAX_WINDOW);
-        self.link.create_qp(link::QpConfig {
+        self.endpoint.create_qp(endpoint::QpConfig {
             peer,
             peer_qp: u16::try_from(peer_end).unwrap_or(u16::MAX),
             class,
@@ -308,7 +308,7 @@ impl RcLinkNic {
 
     /// What the queue pair of the sending end `at` has done.
     fn sent_so_far(&self, at: usize) -> Sent {
-        let counters = self.link.qp_counters(at as u16).unwrap_or_default();
+        let counters = self.endpoint.qp_counters(at as u16).unwrap_or_default();
         let Role::Sends { sent, .. } = &self.ends[at] else { return Sent::default() };
         Sent { resent: counters.tx_retransmitted, timeouts: counters.timeouts, ..*sent }
     }
@@ -354,7 +354,7 @@ impl RcLinkNic {
     /// What the receiving end `at` has seen of its flow `nth`, if the rest has yet to come over the line; `None`: it does not expect
     /// that flow yet, or messages may wait to be read, or be lost for good.
     pub fn has_received(&self, at: usize, nth: usize) -> Option<&Received> {
-        if self.reader.is_some() || !self.link.is_reliable() {
+        if self.reader.is_some() || !self.endpoint.is_reliable() {
             return None;
         }
         let Role::Receives { incoming, answers: None, .. } = self.ends.get(at)? else { return None };
@@ -366,12 +366,12 @@ impl RcLinkNic {
         if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
             return self.datagrams.sent(at).1;
         }
-        self.link.rate(u16::try_from(at).ok()?)
+        self.endpoint.rate(u16::try_from(at).ok()?)
     }
 
     /// What the NIC saw until `now`.
     pub fn report(&self, now: Nanos) -> NicReport {
-        let (reaction, counters) = (self.link.reaction(), self.link.counters());
+        let (reaction, counters) = (self.endpoint.reaction(), self.endpoint.counters());
         NicReport {
             paused_ns: std::array::from_fn(|p| reaction.paused_ns(p, now)),
             pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| reaction.transitions(p)),
@@ -396,9 +396,9 @@ impl RcLinkNic {
         self.scratch.extend_from_slice(frame.bytes());
         self.scratch.resize(frame.len().max(frame.bytes().len()), 0);
         let bytes = std::mem::take(&mut self.scratch);
-        let before = *self.link.counters();
-        self.link.handle_frame(&bytes, now);
-        self.memory_peak = self.memory_peak.max(self.link.memory_used());
+        let before = *self.endpoint.counters();
+        self.endpoint.handle_frame(&bytes, now);
+        self.memory_peak = self.memory_peak.max(self.endpoint.memory_used());
         if let Ok(crate::rclink::frame::Frame { body: Body::Type1(rh, _), ce, .. }) =
             self.config.codec.read(&bytes)
         {
@@ -412,12 +412,12 @@ impl RcLinkNic {
 
     /// Frames of data it has taken, those among them that wait to be read.
     pub fn frames_taken(&self) -> u64 {
-        self.link.counters().rx_data
+        self.endpoint.counters().rx_data
     }
 
     /// What a frame meant to the end it was for.
-    fn account(&mut self, rh: &Rh, ce: bool, before: &link::Counters) {
-        let after = *self.link.counters();
+    fn account(&mut self, rh: &Rh, ce: bool, before: &endpoint::Counters) {
+        let after = *self.endpoint.counters();
         if after.rx_unknown > before.rx_unknown {
             return;
         }
@@ -445,14 +445,14 @@ impl RcLinkNic {
     /// Notes what has changed for channels that wait for credits.
     fn note_credits(&mut self, now: Nanos) {
         if let FlowControl::Cbfc { .. } = self.config.flow_control {
-            self.credit_wait.note(self.link.credit_wait(), now);
+            self.credit_wait.note(self.endpoint.credit_wait(), now);
         }
     }
 
     /// The next event that may be read: of messages those whose turn it is at the rate of the reader, and whose answer
     /// can be queued.
     fn next_event(&mut self, now: Nanos) -> Option<Event> {
-        let Self { link, ends, reader, .. } = self;
+        let Self { endpoint, ends, reader, .. } = self;
         let reads = reader.is_none_or(|reader| reader.ready() <= now);
         let can_answer = |qp: u16| match ends.get(usize::from(qp)) {
             Some(Role::Receives { answers: Some(answers), .. }) => match &ends[*answers] {
@@ -463,7 +463,7 @@ impl RcLinkNic {
             },
             _ => true,
         };
-        link.poll_event_if(now, |event| match event {
+        endpoint.poll_event_if(now, |event| match event {
             Event::Received { qp, .. } => reads && can_answer(*qp),
             Event::Multicast { .. } | Event::Raw(_) => reads,
             Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => true,
@@ -502,7 +502,7 @@ impl RcLinkNic {
                     if let Some(backoff) = self.ends[usize::from(qp)].backoff() {
                         backoff.on_cnp(now);
                         // Between two thresholds that were accepted.
-                        let _ = self.link.set_threshold(qp, backoff.rate() as u32);
+                        let _ = self.endpoint.set_threshold(qp, backoff.rate() as u32);
                     }
                 }
                 Event::Acknowledged { qp, messages } => self.acknowledged(qp, messages),
@@ -512,7 +512,7 @@ impl RcLinkNic {
                 }
                 Event::Raw(frame) => {
                     self.has_read(frame.len(), now);
-                    let message = self.link.raw_message(&frame).map_or(&[][..], |(_, message)| message);
+                    let message = self.endpoint.raw_message(&frame).map_or(&[][..], |(_, message)| message);
                     arrival = self.datagrams.took(message, now);
                 }
                 Event::Failed(_) => {}
@@ -553,11 +553,11 @@ impl RcLinkNic {
     }
 
     fn run(&mut self, now: Nanos) {
-        self.link.handle_timeout(now);
+        self.endpoint.handle_timeout(now);
         for (qp, end) in self.ends.iter_mut().enumerate() {
             if let Some(backoff) = end.backoff().filter(|b| b.next_timeout().is_some_and(|at| at <= now)) {
                 backoff.handle_timeout(now);
-                let _ = self.link.set_threshold(qp as u16, backoff.rate() as u32);
+                let _ = self.endpoint.set_threshold(qp as u16, backoff.rate() as u32);
             }
         }
         self.post(now);
@@ -570,45 +570,46 @@ impl RcLinkNic {
             while let Some(out) = end.open(now) {
                 let full = u64::from(out.flow.payload);
                 let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
-                if self.link.post(qp as u16, vec![0; len as usize]).is_err() {
+                if self.endpoint.post(qp as u16, vec![0; len as usize]).is_err() {
                     break;
                 }
                 out.posted += 1;
             }
         }
-        self.datagrams.post(&mut self.link, &self.config, self.lag, now);
+        self.datagrams.post(&mut self.endpoint, &self.config, self.lag, now);
     }
 
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         self.run(now);
-        let kind = self.link.poll_transmit(now).map(|frame| frame.kind);
+        let kind = self.endpoint.poll_transmit(now).map(|frame| frame.kind);
         self.note_credits(now);
         match kind? {
-            link::Sent::Data(qp) => {
+            endpoint::Sent::Data(qp) => {
                 if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
                     sent.packets += 1;
                 }
             }
-            link::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
-            link::Sent::Raw => self.completed.extend(self.datagrams.left(Datagram::Raw)),
-            link::Sent::Cnp(qp) => {
+            endpoint::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
+            endpoint::Sent::Raw => self.completed.extend(self.datagrams.left(Datagram::Raw)),
+            endpoint::Sent::Cnp(qp) => {
                 if let Role::Receives { incoming, marked, .. } = &mut self.ends[usize::from(qp)] {
                     incoming.seen(*marked).cnps += 1;
                 }
             }
-            link::Sent::Pfc | link::Sent::Control => {}
+            endpoint::Sent::Pfc | endpoint::Sent::Control => {}
         }
-        let bytes = self.link.frame();
+        let bytes = self.endpoint.frame();
         Some(HeaderFrame::new(bytes, bytes.len()))
     }
 
     /// Earliest time after which [`RcLinkNic::poll_transmit`] may have a frame if nothing arrives until then.
     /// `None`: nothing to do.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
-        let mut next = self.link.next_timeout(now).unwrap_or(NEVER);
+        let mut next = self.endpoint.next_timeout(now).unwrap_or(NEVER);
         // What could be read now has been.
-        if let Some(reader) = self.reader.filter(|reader| reader.ready() > now && self.link.has_events()) {
+        if let Some(reader) = self.reader.filter(|reader| reader.ready() > now && self.endpoint.has_events())
+        {
             next = next.min(reader.ready());
         }
         next = next.min(self.datagrams.next_post(now));

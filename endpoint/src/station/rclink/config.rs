@@ -4,8 +4,8 @@ use crate::congestion::backoff::{BackoffError, BackoffParams};
 use crate::rclink::Reliability;
 use crate::rclink::cc_window::Window;
 use crate::rclink::class::Class;
+use crate::rclink::endpoint::{EndpointConfig, EndpointError};
 use crate::rclink::frame;
-use crate::rclink::link::{LinkConfig, LinkError};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
@@ -13,7 +13,7 @@ use weir_dataplane::types::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationConfig {
     /// Its endpoint; nothing is sent faster than the rate of its link.
-    pub link: LinkConfig,
+    pub endpoint: EndpointConfig,
     /// Time lost between two calls that is made good, ns; 0 in virtual time.
     pub slack: Nanos,
     /// Messages are read this fast at most, bits/s of payload with headers; `None`: as they come.
@@ -82,7 +82,7 @@ impl PairConfig {
 pub enum StationError {
     /// The endpoint.
     #[error(transparent)]
-    Link(#[from] LinkError),
+    Endpoint(#[from] EndpointError),
     /// The back-off.
     #[error(transparent)]
     Backoff(#[from] BackoffError),

@@ -3,8 +3,8 @@
 use super::config::{PairConfig, Route, StationConfig, StationError};
 use super::traffic::{Incoming, Outgoing};
 use crate::congestion::backoff::Backoff;
+use crate::rclink::endpoint::{Endpoint, Event, QpConfig, Sent};
 use crate::rclink::frame::Format;
-use crate::rclink::link::{Event, Link, QpConfig, Sent};
 use crate::roce::hca::Failure;
 use crate::roce::verbs::Status;
 use crate::station::MIN_MESSAGE;
@@ -60,7 +60,7 @@ impl Connection {
 #[derive(Debug)]
 pub struct Station {
     config: StationConfig,
-    link: Link,
+    endpoint: Endpoint,
     cable: Cable,
     reader: Option<Clock>,
     pairs: Vec<Connection>,
@@ -77,8 +77,8 @@ impl Station {
     pub fn new(config: StationConfig) -> Result<Self, StationError> {
         Ok(Self {
             config,
-            link: Link::new(config.link)?,
-            cable: Cable::new(config.link.rate, config.slack),
+            endpoint: Endpoint::new(config.endpoint)?,
+            cable: Cable::new(config.endpoint.rate, config.slack),
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
             pairs: Vec::new(),
             groups: VecDeque::new(),
@@ -88,11 +88,11 @@ impl Station {
 
     /// How others address this station: by IP in Standard, which has it.
     pub fn address(&self) -> Address {
-        self.address_of(&self.config.link.station)
+        self.address_of(&self.config.endpoint.station)
     }
 
     fn address_of(&self, station: &crate::rclink::frame::Station) -> Address {
-        match self.config.link.codec.format {
+        match self.config.endpoint.codec.format {
             Format::Standard => Address::Ip(IpAddr::V4(station.ip)),
             _ => Address::Mac(station.mac),
         }
@@ -104,7 +104,7 @@ impl Station {
     /// # Errors
     /// What does not fit.
     pub fn add(&mut self, config: PairConfig) -> Result<u16, StationError> {
-        let codec = &self.config.link.codec;
+        let codec = &self.config.endpoint.codec;
         let (kind, above) = match config.route {
             Route::Qp { .. } => (Kind::Qp, 0),
             Route::Multicast => (Kind::Multicast, MULTICAST_END),
@@ -116,7 +116,7 @@ impl Station {
         if let Some(bytes) = config.stream.map(|s| s.bytes).filter(|bytes| !(least..=most).contains(bytes)) {
             return Err(StationError::Message { bytes, least, most });
         }
-        let (here, peer) = (codec.station(self.config.link.station.mac), codec.station(config.peer.mac));
+        let (here, peer) = (codec.station(self.config.endpoint.station.mac), codec.station(config.peer.mac));
         let threshold = config.threshold();
         let backoff = config.backoff.map(|params| Backoff::new(params, threshold.into())).transpose()?;
         let (number, peer_qp) = match config.route {
@@ -132,7 +132,7 @@ impl Station {
                     length_thr: threshold,
                     slack: self.config.slack,
                 };
-                (self.link.create_qp(qp)?, peer_qp)
+                (self.endpoint.create_qp(qp)?, peer_qp)
             }
             Route::Multicast | Route::Raw => {
                 (self.pairs.iter().filter(|pair| pair.kind == kind).count() as u16, 0)
@@ -147,7 +147,7 @@ impl Station {
             ],
             Kind::Multicast | Kind::Raw => [here, peer].map(|from| Pattern::new(end(from, 0), above)),
         };
-        let reliable = kind == Kind::Qp && self.link.is_reliable();
+        let reliable = kind == Kind::Qp && self.endpoint.is_reliable();
         self.pairs.push(Connection {
             kind,
             number,
@@ -171,7 +171,7 @@ impl Station {
     /// Every message that was to be sent is acknowledged or has left, every one that was to come has come or is
     /// lost, and all that came is read.
     pub fn is_done(&self) -> bool {
-        !self.link.has_events() && self.pairs.iter().all(Connection::is_done)
+        !self.endpoint.has_events() && self.pairs.iter().all(Connection::is_done)
     }
 
     /// The connections, in the order they were added.
@@ -184,10 +184,10 @@ impl Station {
                 if let Route::Qp { peer_qp, .. } = pair.config.route { u32::from(peer_qp) } else { 0 },
             ),
             connected: true,
-            reliable: pair.kind == Kind::Qp && self.link.is_reliable(),
+            reliable: pair.kind == Kind::Qp && self.endpoint.is_reliable(),
             failure: pair.failure,
             rate: match pair.kind {
-                Kind::Qp => self.link.rate(pair.number).unwrap_or(0),
+                Kind::Qp => self.endpoint.rate(pair.number).unwrap_or(0),
                 Kind::Multicast | Kind::Raw => pair.config.rate,
             },
             sends: pair.outgoing.is_some(),
@@ -199,9 +199,9 @@ impl Station {
 
     /// What the station saw until `now`.
     pub fn report(&self, now: Nanos) -> StationReport {
-        let (carried, reaction) = (&self.cable.carried, self.link.reaction());
+        let (carried, reaction) = (&self.cable.carried, self.endpoint.reaction());
         StationReport {
-            adapter: EndpointCounters::RcLink(*self.link.counters()),
+            adapter: EndpointCounters::RcLink(*self.endpoint.counters()),
             paused_ns: std::array::from_fn(|p| reaction.paused_ns(p, now)),
             pauses: std::array::from_fn::<_, PRIORITIES, _>(|p| reaction.transitions(p)),
             control: *reaction.counters(),
@@ -224,14 +224,14 @@ impl Station {
                 self.cable.carried.rx_other += 1;
                 return;
             };
-            let codec = &self.config.link.codec;
+            let codec = &self.config.endpoint.codec;
             let to = codec.station(Mac(std::array::from_fn(|i| head[i])));
-            if !codec.is_group(head) && to != codec.station(self.config.link.station.mac) {
+            if !codec.is_group(head) && to != codec.station(self.config.endpoint.station.mac) {
                 self.cable.carried.rx_flooded += 1;
                 return;
             }
         }
-        self.link.handle_frame(bytes, now);
+        self.endpoint.handle_frame(bytes, now);
         self.collect(now);
     }
 
@@ -241,7 +241,7 @@ impl Station {
             if self.reader.is_some_and(|reader| reader.ready() > now) {
                 return;
             }
-            let Some(event) = self.link.poll_event(now) else { return };
+            let Some(event) = self.endpoint.poll_event(now) else { return };
             match event {
                 Event::Received { qp, payload } => self.took(Kind::Qp, u64::from(qp), &payload, now),
                 Event::Multicast { src, payload } => self.took(Kind::Multicast, src, &payload, now),
@@ -295,7 +295,7 @@ impl Station {
 
     #[cold]
     fn raw_arrived(&mut self, frame: &[u8], now: Nanos) {
-        match self.link.raw_message(frame) {
+        match self.endpoint.raw_message(frame) {
             Some((from, message)) => self.took(Kind::Raw, from, message, now),
             None => self.cable.carried.rx_other += 1,
         }
@@ -306,8 +306,8 @@ impl Station {
         let Some(pair) = self.qp(qp) else { return };
         let Some(threshold) = pair.backoff.as_ref().map(|backoff| backoff.rate() as u32) else { return };
         // A threshold between two that were accepted.
-        let _ = self.link.set_threshold(qp, threshold);
-        let rate = self.link.rate(qp).unwrap_or(u64::MAX);
+        let _ = self.endpoint.set_threshold(qp, threshold);
+        let rate = self.endpoint.rate(qp).unwrap_or(u64::MAX);
         if let Some(pair) = self.qp(qp) {
             pair.progress.lowest_rate = pair.progress.lowest_rate.min(rate);
         }
@@ -315,7 +315,7 @@ impl Station {
 
     /// Runs all timers that have expired, reads, and posts what can be posted.
     fn run(&mut self, now: Nanos) {
-        self.link.handle_timeout(now);
+        self.endpoint.handle_timeout(now);
         self.collect(now);
         for at in 0..self.pairs.len() {
             let pair = &mut self.pairs[at];
@@ -341,9 +341,9 @@ impl Station {
             let Some(message) = out.next(pair.progress.posted, now) else { return };
             let (peer, len) = (pair.config.peer, message.len());
             let taken = match pair.kind {
-                Kind::Qp => self.link.post(pair.number, message).is_ok(),
-                Kind::Multicast => self.link.post_multicast(peer, message).is_ok(),
-                Kind::Raw => self.link.post_raw_message(peer, &message).is_ok(),
+                Kind::Qp => self.endpoint.post(pair.number, message).is_ok(),
+                Kind::Multicast => self.endpoint.post_multicast(peer, message).is_ok(),
+                Kind::Raw => self.endpoint.post_raw_message(peer, &message).is_ok(),
             };
             if !taken {
                 return; // Its queue is full, or the queue pair has failed.
@@ -368,13 +368,13 @@ impl Station {
         if self.cable.ready() > now {
             return None;
         }
-        let frame = self.link.poll_transmit(now)?;
+        let frame = self.endpoint.poll_transmit(now)?;
         let (kind, len) = (frame.kind, frame.bytes.len());
         match kind {
             Sent::Pfc => self.cable.control(len, now),
             _ => self.cable.sent(len, now),
         }
-        let reliable = self.link.is_reliable();
+        let reliable = self.endpoint.is_reliable();
         let pair = match kind {
             Sent::Pfc | Sent::Control | Sent::Cnp(_) => None,
             Sent::Data(qp) => self.qp(qp),
@@ -387,7 +387,7 @@ impl Station {
                 out.gone(1, &mut pair.progress, now);
             }
         }
-        Some(self.link.frame())
+        Some(self.endpoint.frame())
     }
 
     /// The earliest time after `now` at which [`Self::poll_transmit`] may have a frame if it has none at `now`
@@ -395,8 +395,8 @@ impl Station {
     pub fn next_event(&mut self, now: Nanos) -> Option<Nanos> {
         let later = |at: Nanos| if at > now { at } else { NEVER };
         let mut next = later(self.cable.ready());
-        next = next.min(later(self.link.next_timeout(now).unwrap_or(NEVER)));
-        if let Some(reader) = self.reader.filter(|_| self.link.has_events()) {
+        next = next.min(later(self.endpoint.next_timeout(now).unwrap_or(NEVER)));
+        if let Some(reader) = self.reader.filter(|_| self.endpoint.has_events()) {
             next = next.min(later(reader.ready()));
         }
         for pair in &self.pairs {

@@ -1,4 +1,4 @@
-//! A host with RC Link connections: an endpoint ([`Link`](crate::rclink::link::Link)), messages of one frame
+//! A host with RC Link connections: an endpoint ([`Endpoint`](crate::rclink::endpoint::Endpoint)), messages of one frame
 //! each, back-off on CNPs, and a reader that may be slower than the link, so that the receive memories pause
 //! their senders.
 

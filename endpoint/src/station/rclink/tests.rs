@@ -4,9 +4,9 @@ use crate::rclink::Reliability;
 use crate::rclink::cbfc::CreditConfig;
 use crate::rclink::cc_window::Window;
 use crate::rclink::class::{Class, ClassMap};
+use crate::rclink::endpoint::{Counters, EndpointConfig, FlowControl};
 use crate::rclink::frame::Format;
 use crate::rclink::frame::{self, Codec};
-use crate::rclink::link::{Counters, FlowControl, LinkConfig};
 use crate::rclink::watermark::PauseWatermarks;
 use crate::station::net::{DELAY, Limits, Net, OPEN, RATE, SECOND, ip, mac};
 use crate::station::{EndpointCounters, Progress};
@@ -31,7 +31,7 @@ fn peer(n: usize) -> frame::Station {
 
 fn config(n: usize, format: Format) -> StationConfig {
     let marks = PauseWatermarks::unicast(RATE, 20 * DELAY);
-    let link = LinkConfig {
+    let endpoint = EndpointConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
         station: peer(n),
         vlan: Some(0),
@@ -45,7 +45,7 @@ fn config(n: usize, format: Format) -> StationConfig {
         ecn: format == Format::Standard,
         retransmit: true,
     };
-    StationConfig { link, slack: 0, read_rate: None }
+    StationConfig { endpoint, slack: 0, read_rate: None }
 }
 
 fn pair(to: usize, peer_qp: u16) -> PairConfig {
@@ -124,7 +124,7 @@ fn sw130_losses_cost_time_but_no_message() {
 fn sw131_lite_loses_and_counts() {
     let standard = |n| {
         let all = config(n, Format::Standard);
-        StationConfig { link: LinkConfig { retransmit: false, ..all.link }, ..all }
+        StationConfig { endpoint: EndpointConfig { retransmit: false, ..all.endpoint }, ..all }
     };
     for lite in [&(|n| config(n, LITE)) as &dyn Fn(usize) -> StationConfig, &standard] {
         let mut net = two(lite, 3000, Limits { lose: 97, ..OPEN });
@@ -218,8 +218,8 @@ fn sw021_credits_hold_the_senders_where_pauses_would() {
     let base = |n| {
         let all = config(n, Format::AfhGen1);
         let flow_control = FlowControl::Cbfc { credits, interval: 20_000 };
-        let link = LinkConfig { classes: ClassMap::channels(), flow_control, ..all.link };
-        StationConfig { link, ..all }
+        let endpoint = EndpointConfig { classes: ClassMap::channels(), flow_control, ..all.endpoint };
+        StationConfig { endpoint, ..all }
     };
     let mut net = incast(base, Some(RATE / 4), |pair| pair, OPEN);
     assert!(net.run(SECOND));
@@ -284,7 +284,7 @@ fn what_does_not_fit_is_refused() {
     let short = PairConfig { stream: Some(Stream { bytes: 40, ..stream(1).unwrap() }), ..pair(1, 0) };
     assert_eq!(a.add(short), Err(StationError::Message { bytes: 40, least: 48, most: 1344 }));
     assert!(a.add(pair(1, 0)).is_ok());
-    assert!(matches!(a.add(pair(1, 1)), Err(StationError::Link(_))), "one per peer and channel");
+    assert!(matches!(a.add(pair(1, 1)), Err(StationError::Endpoint(_))), "one per peer and channel");
     let idle = BackoffParams { least: 0, cut_period: 1, raise_period: 1, raise: 1 };
     let idle = PairConfig { backoff: Some(idle), ..pair(2, 0) };
     assert!(matches!(a.add(idle), Err(StationError::Backoff(_))));

@@ -1,4 +1,4 @@
-//! What the owner of a [`super::Link`] sets, posts and gets back.
+//! What the owner of a [`super::Endpoint`] sets, posts and gets back.
 
 use crate::rclink::cbfc::{CreditConfig, CreditError};
 use crate::rclink::cc_window::{ThresholdError, Window};
@@ -28,7 +28,7 @@ pub enum FlowControl {
 
 /// What an endpoint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkConfig {
+pub struct EndpointConfig {
     /// Frame format.
     pub codec: Codec,
     /// Its own addresses.
@@ -82,7 +82,7 @@ pub struct QpConfig {
 
 /// Why a link or queue pair is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum LinkError {
+pub enum EndpointError {
     /// The credits.
     #[error(transparent)]
     Credits(#[from] CreditError),
@@ -146,7 +146,7 @@ pub enum Event {
         /// How many.
         messages: u64,
     },
-    /// The peer saw congestion (`ABN_INFO_VLD_I`): see [`super::Link::set_threshold`].
+    /// The peer saw congestion (`ABN_INFO_VLD_I`): see [`super::Endpoint::set_threshold`].
     Cnp(u16),
     /// The peer does not answer; the queue pair is dead.
     Failed(u16),

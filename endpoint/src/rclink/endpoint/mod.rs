@@ -1,8 +1,8 @@
 //! One RC Link endpoint without I/O: queue pairs, multicast, raw Ethernet, and one way of flow control.
 //!
-//! Post payloads, hand in frames with [`Link::handle_frame`], take frames with [`Link::poll_transmit`], call
-//! [`Link::handle_timeout`] when [`Link::next_timeout`] is reached. What arrived waits in the receive
-//! memories until [`Link::poll_event`] takes it: an owner that does not ask fills them, and then PFC or
+//! Post payloads, hand in frames with [`Endpoint::handle_frame`], take frames with [`Endpoint::poll_transmit`], call
+//! [`Endpoint::handle_timeout`] when [`Endpoint::next_timeout`] is reached. What arrived waits in the receive
+//! memories until [`Endpoint::poll_event`] takes it: an owner that does not ask fills them, and then PFC or
 //! the credits hold the peers back.
 
 mod raw;
@@ -14,7 +14,8 @@ mod types;
 
 pub use raw::raw_message_len;
 pub use types::{
-    Counters, Event, FlowControl, LinkConfig, LinkError, PostError, QpConfig, QpCounters, Sent, Transmit,
+    Counters, EndpointConfig, EndpointError, Event, FlowControl, PostError, QpConfig, QpCounters, Sent,
+    Transmit,
 };
 
 use super::cbfc::{CreditReceiver, CreditSender};
@@ -81,8 +82,8 @@ const MULTICAST: usize = 2;
 
 /// The endpoint.
 #[derive(Debug)]
-pub struct Link {
-    config: LinkConfig,
+pub struct Endpoint {
+    config: EndpointConfig,
     qps: Vec<Qp>,
     peers: Vec<Peer>,
     memories: [ReceiveBuffer; 3],
@@ -99,12 +100,12 @@ pub struct Link {
     frame: Vec<u8>,
 }
 
-impl Link {
+impl Endpoint {
     /// An endpoint without queue pairs.
     ///
     /// # Errors
     /// Credits that do not fit.
-    pub fn new(config: LinkConfig) -> Result<Self, LinkError> {
+    pub fn new(config: EndpointConfig) -> Result<Self, EndpointError> {
         let (enabled, mode) = match &config.flow_control {
             FlowControl::Pfc { priorities } => (*priorities, RxMode::Enabled),
             FlowControl::Cbfc { credits, .. } => {
@@ -140,23 +141,23 @@ impl Link {
     ///
     /// # Errors
     /// What does not fit.
-    pub fn create_qp(&mut self, config: QpConfig) -> Result<u16, LinkError> {
+    pub fn create_qp(&mut self, config: QpConfig) -> Result<u16, EndpointError> {
         let number =
-            u16::try_from(self.qps.len()).ok().filter(|n| *n <= MAX_QP).ok_or(LinkError::QpNumbers)?;
+            u16::try_from(self.qps.len()).ok().filter(|n| *n <= MAX_QP).ok_or(EndpointError::QpNumbers)?;
         if config.peer_qp > MAX_QP {
-            return Err(LinkError::PeerQp(config.peer_qp));
+            return Err(EndpointError::PeerQp(config.peer_qp));
         }
         if !matches!(config.class, Class::Request(0..=3) | Class::Response) {
-            return Err(LinkError::Class(config.class));
+            return Err(EndpointError::Class(config.class));
         }
         if !(1..=MAX_WINDOW).contains(&config.reliability.window) {
-            return Err(LinkError::Window(config.reliability.window));
+            return Err(EndpointError::Window(config.reliability.window));
         }
         let cc = CcWindow::new(config.window, config.length_thr)?.with_slack(config.slack);
         let channel = self.config.classes.of(config.class);
         let peer = self.peer_of(config.peer);
         if self.config.codec.lite() && self.qps.iter().any(|qp| qp.peer == peer && qp.channel == channel) {
-            return Err(LinkError::Channel(channel));
+            return Err(EndpointError::Channel(channel));
         }
         self.qps.push(Qp {
             config,

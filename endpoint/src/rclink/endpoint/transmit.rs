@@ -1,6 +1,6 @@
 //! What leaves: PFC, CNPs, answers and credits, then data, multicast and raw frames.
 
-use super::{FlowControl, Link, Qp, Sent, TIMESTAMP_NS, Transmit};
+use super::{Endpoint, FlowControl, Qp, Sent, TIMESTAMP_NS, Transmit};
 use crate::rclink::cbfc::{UPDATE_BYTES, Update};
 use crate::rclink::class::{Class, TcType, TrafficClass};
 use crate::rclink::frame::{Head, MIN_LITE_PAYLOAD, Station};
@@ -24,7 +24,7 @@ fn blank(opcode: Opcode, dest_qp: u16, pkey: u8) -> Rh {
     }
 }
 
-impl Link {
+impl Endpoint {
     /// The next frame to be sent at `now`, if any.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         let (priority, kind) = self.write_frame(now)?;

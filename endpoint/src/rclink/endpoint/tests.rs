@@ -27,9 +27,9 @@ fn credits() -> FlowControl {
     FlowControl::Cbfc { credits, interval: 20_000 }
 }
 
-fn config(n: u8, format: Format, flow_control: FlowControl) -> LinkConfig {
+fn config(n: u8, format: Format, flow_control: FlowControl) -> EndpointConfig {
     let marks = PauseWatermarks::unicast(RATE, 2 * DELAY + 1_000);
-    LinkConfig {
+    EndpointConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
         station: station(n),
         vlan: None,
@@ -63,9 +63,9 @@ fn pair(format: Format, flow_control: FlowControl) -> Net {
     pair_of(|n| config(n, format, flow_control))
 }
 
-fn pair_of(config: impl Fn(u8) -> LinkConfig) -> Net {
+fn pair_of(config: impl Fn(u8) -> EndpointConfig) -> Net {
     let links = [1, 2].map(|n| {
-        let mut link = Link::new(config(n)).unwrap();
+        let mut link = Endpoint::new(config(n)).unwrap();
         assert_eq!(link.create_qp(qp(3 - n, Class::Request(0))), Ok(0));
         link
     });
@@ -74,7 +74,7 @@ fn pair_of(config: impl Fn(u8) -> LinkConfig) -> Net {
 
 /// Two endpoints on a cable (or a path of switches, which is longer) with serialization.
 struct Net {
-    links: [Link; 2],
+    links: [Endpoint; 2],
     free: [Nanos; 2],
     flying: VecDeque<(Nanos, usize, Vec<u8>)>,
     now: Nanos,
@@ -87,7 +87,7 @@ struct Net {
 }
 
 impl Net {
-    fn new(links: [Link; 2]) -> Self {
+    fn new(links: [Endpoint; 2]) -> Self {
         Self {
             links,
             free: [0; 2],
@@ -259,7 +259,7 @@ fn sw024_without_a_reader_watermarks_pause_the_sender_and_nothing_is_lost() {
 fn sw131_lite_mode_over_a_clean_wire_delivers_in_every_format() {
     for format in [LITE, Format::Standard, Format::AfhGen1, GEN2] {
         for flow_control in [PFC, credits()] {
-            let lite = |n| LinkConfig { retransmit: false, ..config(n, format, flow_control) };
+            let lite = |n| EndpointConfig { retransmit: false, ..config(n, format, flow_control) };
             let mut net = pair_of(lite);
             net.post(0, 500, 1344);
             net.run(2_000_000, |_, _| true);
@@ -273,7 +273,7 @@ fn sw131_lite_mode_over_a_clean_wire_delivers_in_every_format() {
 
 #[test]
 fn sw131_without_retransmission_a_loss_is_a_loss() {
-    let mut net = pair_of(|n| LinkConfig { retransmit: false, ..config(n, Format::Standard, PFC) });
+    let mut net = pair_of(|n| EndpointConfig { retransmit: false, ..config(n, Format::Standard, PFC) });
     net.post(0, 500, 1344);
     net.run(20_000_000, losing(10, 4));
     let got = net.received(1).len() as u64;
@@ -398,21 +398,24 @@ fn multicast_and_raw_frames_arrive() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let mut link = Link::new(config(1, LITE, PFC)).unwrap();
+    let mut link = Endpoint::new(config(1, LITE, PFC)).unwrap();
     let good = qp(2, Class::Request(0));
     assert_eq!(link.create_qp(good), Ok(0));
     // Banks 0 and 1 share a priority.
-    assert_eq!(link.create_qp(qp(2, Class::Request(1))), Err(LinkError::Channel(3)));
-    assert_eq!(link.create_qp(qp(2, Class::Ack)), Err(LinkError::Class(Class::Ack)));
-    assert_eq!(link.create_qp(QpConfig { peer_qp: 8192, ..good }), Err(LinkError::PeerQp(8192)));
+    assert_eq!(link.create_qp(qp(2, Class::Request(1))), Err(EndpointError::Channel(3)));
+    assert_eq!(link.create_qp(qp(2, Class::Ack)), Err(EndpointError::Class(Class::Ack)));
+    assert_eq!(link.create_qp(QpConfig { peer_qp: 8192, ..good }), Err(EndpointError::PeerQp(8192)));
     let wide = Reliability { window: 2049, ..Reliability::default() };
-    assert_eq!(link.create_qp(QpConfig { reliability: wide, ..good }), Err(LinkError::Window(2049)));
-    assert!(matches!(link.create_qp(QpConfig { length_thr: 0, ..good }), Err(LinkError::Threshold(_))));
+    assert_eq!(link.create_qp(QpConfig { reliability: wide, ..good }), Err(EndpointError::Window(2049)));
+    assert!(matches!(link.create_qp(QpConfig { length_thr: 0, ..good }), Err(EndpointError::Threshold(_))));
     let FlowControl::Cbfc { credits, interval } = credits() else { panic!() };
     let odd = FlowControl::Cbfc { credits: CreditConfig { size: 100, ..credits }, interval };
-    assert_eq!(Link::new(config(1, GEN2, odd)).err(), Some(LinkError::Credits(CreditError::Size(100))));
+    assert_eq!(
+        Endpoint::new(config(1, GEN2, odd)).err(),
+        Some(EndpointError::Credits(CreditError::Size(100)))
+    );
     let full = vec![0; 64];
-    let mut link = Link::new(config(1, LITE, PFC)).unwrap();
+    let mut link = Endpoint::new(config(1, LITE, PFC)).unwrap();
     link.create_qp(QpConfig { depth: 1, ..good }).unwrap();
     link.post(0, full.clone()).unwrap();
     assert_eq!(link.post(0, full.clone()), Err(PostError::Full(full)));

@@ -1,6 +1,6 @@
 //! Messages in raw Ethernet frames (TYPE3): published is that there are such frames, what is in them is ours.
 
-use super::{Link, PostError};
+use super::{Endpoint, PostError};
 use crate::rclink::class::{Class, TcType, TrafficClass};
 use crate::rclink::frame::{Codec, Head, Station};
 use weir_dataplane::types::Mac;
@@ -16,7 +16,7 @@ pub fn raw_message_len(message: usize, tagged: bool) -> usize {
     Codec::raw_len(LENGTH_BYTES + message, tagged)
 }
 
-impl Link {
+impl Endpoint {
     /// Queues a message in an Ethernet frame of its own (TYPE3) for a station. It is sent once and not acknowledged.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What arrives.
 
-use super::{Event, FlowControl, Held, Link, MULTICAST, REQUEST, RESPONSE, TIMESTAMP_NS};
+use super::{Endpoint, Event, FlowControl, Held, MULTICAST, REQUEST, RESPONSE, TIMESTAMP_NS};
 use crate::rc::in_order::Turn;
 use crate::rclink::cbfc::Update;
 use crate::rclink::class::{Class, TcType};
@@ -9,7 +9,7 @@ use crate::rclink::rh::{Opcode, Rh};
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::types::Nanos;
 
-impl Link {
+impl Endpoint {
     /// Takes a frame from the wire, without FCS. What can not be used is counted.
     pub fn handle_frame(&mut self, bytes: &[u8], now: Nanos) {
         // MAC control before any format (DEV-02).
