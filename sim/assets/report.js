@@ -86,7 +86,7 @@ function pauses() {
   holder.replaceChildren();
   $("pauses-note").textContent = T.pauses.length === 0 ? "" : "a bar: the port holds its peer back"
     + (T.pauses_left_out > 0 ? `; ${count(T.pauses_left_out)} more are not shown` : "");
-  if (T.pauses.length === 0) return nothing(holder, DATA.level !== "flow" ? "No port held its peer back." : "There are no pauses at flow level.");
+  if (T.pauses.length === 0) return nothing(holder, DATA.level !== "flow" ? "No switch held its peer back." : "There are no pauses at flow level.");
   const rows = new Map();
   for (const p of T.pauses) {
     const key = `${p.node} port ${p.port} \u2192 ${p.peer}, priority ${p.priority}`;
@@ -136,7 +136,7 @@ function head() {
   $("identity").textContent = `weir ${DATA.weir} · profile ${DATA.profile} · seed ${DATA.seed} · config ${DATA.config}`;
   const lost = s.frames_dropped + s.frames_lost, open = s.flows_finite - s.flows_done;
   const bad = DATA.conservation_error > 0 ? "frames unaccounted for" : DATA.deadlock.length > 0 ? "deadlock" : s.frames_dropped > 0 ? count(s.frames_dropped) + " frames dropped"
-    : open > 0 ? count(open) + " flows not delivered" : "";
+    : open > 0 ? count(open) + " flows not delivered" : s.findings[0] ?? "";
   $("verdict").textContent = bad || (lost ? "recovered" : "nothing lost");
   if (bad) $("verdict").classList.add("bad");
   const figures = [
@@ -150,7 +150,8 @@ function head() {
     [count(s.frames_sent), "data frames"],
     [count(s.frames_dropped), "dropped", s.frames_dropped > 0],
     [count(s.frames_lost), "lost on links"],
-    [count(s.pfc_pauses), "pause frames"],
+    [count(s.pfc_pauses), s.host_pfc_frames ? "pause frames of switches" : "pause frames"],
+    ...(s.host_pfc_frames ? [[count(s.host_pfc_frames), "PFC frames of hosts"]] : []),
     [count(s.ecn_marks), "marks"],
     [bytes(s.queue_max_bytes), "longest queue"],
     [bytes(s.headroom_peak_bytes), "headroom used"],
@@ -191,10 +192,11 @@ function tables() {
   if (DATA.level !== "flow") ports();
   else bottlenecks();
   $("hosts-box").hidden = DATA.hosts.length === 0;
-  table("hosts", [["Host", "text"], ["PFC frames", ""], ["Pauses", ""], ["Held back", ""], ["Share of the run", ""]],
+  const sends = DATA.hosts.some((h) => h.pfc_tx > 0);
+  table("hosts", [["Host", "text"], ...(sends ? [["PFC frames sent", ""]] : []), [sends ? "PFC frames heard" : "PFC frames", ""], ["Pauses", ""], ["Held back", ""], ["Share of the run", ""]],
     DATA.hosts.map((h) => {
       const held = Math.max(...h.paused_ns);
-      return { cells: [h.name, count(h.pfc_rx), count(h.pauses.reduce((a, b) => a + b, 0)), time(held), ((held / DATA.end_ns) * 100).toFixed(1) + " %"] };
+      return { cells: [h.name, ...(sends ? [count(h.pfc_tx)] : []), count(h.pfc_rx), count(h.pauses.reduce((a, b) => a + b, 0)), time(held), ((held / DATA.end_ns) * 100).toFixed(1) + " %"] };
     }), "");
   $("flows-note").textContent = DATA.flows.length < DATA.flows_total ? `the ${DATA.flows.length} slowest of ${count(DATA.flows_total)}` : "slowest first";
   table("flows", [["Flow", ""], ["From", "text"], ["To", "text"], ["Size", ""], ["Start", ""], ["Completion", ""], ["Slowdown", ""], ["Resent", ""], ["Marked", ""], ["CNPs", ""]],

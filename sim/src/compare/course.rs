@@ -27,7 +27,7 @@ pub(super) struct Course {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(super) struct FlowTimes {
     pub fct_ns: Option<u64>,
-    pub ideal_ns: u64,
+    pub ideal_ns: Option<u64>,
 }
 
 /// What is read of a line of ports.csv.
@@ -50,8 +50,8 @@ impl Course {
         paused_ns: impl Iterator<Item = u64>,
         timeline: Option<&Timeline>,
     ) -> Self {
-        let (fct_ns, slowdown_milli) =
-            flows.filter_map(|f| Some((f.fct_ns?, share(f.fct_ns?, f.ideal_ns, 1000)))).unzip();
+        let done = flows.filter_map(|f| Some((f.fct_ns?, share(f.fct_ns?, f.ideal_ns?, 1000))));
+        let (fct_ns, slowdown_milli) = done.unzip();
         let (mut depths, mut period_ns) = (Vec::new(), 0);
         if let Some(timeline) = timeline {
             let series = &timeline.depths;
@@ -102,7 +102,7 @@ fn flows_in(folder: &Path) -> Option<Vec<FlowTimes>> {
     let columns = || {
         let path = folder.join(FlowsFormat::Parquet.file());
         let rows = read_columns(&path, ["fct_ns", "ideal_ns"])?;
-        rows.into_iter().map(|[fct_ns, ideal_ns]| Some(FlowTimes { fct_ns, ideal_ns: ideal_ns? })).collect()
+        Some(rows.into_iter().map(|[fct_ns, ideal_ns]| FlowTimes { fct_ns, ideal_ns }).collect())
     };
     rows(&folder.join(FlowsFormat::Csv.file())).or_else(columns)
 }

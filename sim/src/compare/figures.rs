@@ -21,6 +21,7 @@ pub(super) struct Figures {
     pub frames_lost: Option<u64>,
     pub frames_resent: Option<u64>,
     pub pfc_pauses: Option<u64>,
+    pub host_pfc_frames: Option<u64>,
     pub host_paused_ns: Option<u64>,
     pub ecn_marks: Option<u64>,
     pub queue_max_bytes: Option<u64>,
@@ -99,7 +100,7 @@ type OfCollective = (&'static str, Unit, fn(&CollectiveFigures) -> Option<f64>);
 /// Name, unit, value of a run.
 type OfRun = (&'static str, Unit, fn(&Figures) -> Option<f64>);
 
-const OF_RUNS: [OfRun; 15] = [
+const OF_RUNS: [OfRun; 16] = [
     ("flows delivered", Unit::NONE, |f| some(f.flows_done)),
     ("completion of all", Unit::US, |f| some(f.completion_ns?)),
     ("FCT p50", Unit::US, |f| some(f.fct_ns?.p50)),
@@ -112,6 +113,7 @@ const OF_RUNS: [OfRun; 15] = [
     ("frames dropped by switches", Unit::NONE, |f| some(f.frames_dropped?)),
     ("frames lost on links", Unit::NONE, |f| some(f.frames_lost?)),
     ("pause frames of switches", Unit::NONE, |f| some(f.pfc_pauses?)),
+    ("PFC frames of hosts", Unit::NONE, |f| f.pfc_pauses.and(some(f.host_pfc_frames.unwrap_or(0)))),
     ("longest pause share of a host", Unit::PERCENT, |f| {
         Some(f.host_paused_ns? as f64 / f.end_ns.max(1) as f64)
     }),

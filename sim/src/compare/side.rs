@@ -60,7 +60,7 @@ struct StoredFlow {
     bytes: Option<u64>,
     start_ns: Option<u64>,
     fct_ns: Option<u64>,
-    ideal_ns: u64,
+    ideal_ns: Option<u64>,
     resent: u64,
 }
 
@@ -82,6 +82,7 @@ struct StoredPort {
 #[derive(Debug, Deserialize)]
 struct StoredHost {
     paused_ns: [u64; 8],
+    pfc_tx: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -174,6 +175,7 @@ impl Stored {
             frames_lost: of_frames(self.frames_lost),
             frames_resent: of_frames(sum(&mut self.flows.iter().map(|f| f.resent))),
             pfc_pauses: of_frames(sum(&mut self.ports().map(|p| p.pfc_tx_xoff))),
+            host_pfc_frames: Some(sum(&mut self.hosts.iter().map(|h| h.pfc_tx))).filter(|frames| *frames > 0),
             host_paused_ns: of_frames(self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0)),
             ecn_marks: of_frames(sum(&mut self.ports().map(|p| p.marked))),
             queue_max_bytes: of_frames(self.ports().map(|p| p.queue_max).max().unwrap_or(0)),

@@ -87,6 +87,42 @@ fn two_reports_are_compared_in_percent_and_other_topologies_are_named() {
     assert!(other.text().contains(note));
 }
 
+/// PFC frames of hosts are beside those of switches, of reports as of sweeps.
+#[test]
+fn pauses_of_hosts_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = |read: &str| {
+        format!(
+            "name = \"d\"\nstop_time = \"5ms\"\n[topology]\nkind = \"direct\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\n\
+             read_rate = \"{read}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"2MB\"\n"
+        )
+    };
+    let ((a, fast), (b, slow)) =
+        (write(dir.path(), "a", &text("400G")), write(dir.path(), "b", &text("20G")));
+    assert!(fast.host_pfc() == 0 && slow.host_pfc() > 0);
+    let rows = compare(&[a, b]).unwrap().rows();
+    assert_eq!(row(&rows, "PFC frames of hosts")[..2], ["0".to_owned(), slow.host_pfc().to_string()]);
+    std::fs::write(dir.path().join("base.toml"), text("400G")).unwrap();
+    let plan = dir.path().join("plan.toml");
+    let axis = "[[axis]]\nkey = \"host.rclink.read_rate\"\nvalues = [\"400G\", \"20G\"]\n";
+    std::fs::write(&plan, format!("name = \"p\"\nbase = \"base.toml\"\n{axis}")).unwrap();
+    let to = dir.path().join("p");
+    run_shard(&Plan::read(&plan).unwrap(), &orders(&to, Keep::Figures, FlowsFormat::Csv), &|_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(
+        row(&compare(std::slice::from_ref(&to)).unwrap().rows(), "PFC frames of hosts")[..2],
+        row(&rows, "PFC frames of hosts")[..2]
+    );
+    let csv = crate::sweep::merge(&[to]).unwrap().csv();
+    assert!(
+        csv.contains(",pfc_pauses,host_pfc_frames,host_paused_ns,")
+            && csv.contains(&format!(",0,{},", slow.host_pfc())),
+        "{csv}"
+    );
+}
+
 #[test]
 fn flow_level_is_compared_in_what_it_knows() {
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +245,7 @@ fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     let last = data["sides"][0]["fct"].as_array().unwrap().last().unwrap();
     assert_eq!(*last, serde_json::json!([report.fct_ns.unwrap().max, 1000]));
     assert_eq!(data["sides"][1]["paused"].as_array().unwrap().len(), 4);
-    assert_eq!(data["rows"].as_array().unwrap().len(), 15);
+    assert_eq!(data["rows"].as_array().unwrap().len(), 16);
 }
 
 /// What a sweep keeps of its points is drawn: flows and ports of tables, queues of reports, all seeds of a setting together.
@@ -269,7 +305,7 @@ fn collectives_of_one_workload_are_compared_whatever_their_algorithm() {
     let late =
         |c: &crate::fabric::CollectiveResult| shown(c.figures.straggler.as_ref().unwrap().late_ns as f64);
     assert_eq!(row(&rows, &name("straggler late by, us"))[..2], [late(&a), late(&b)]);
-    assert_eq!(rows.len(), 15 + 4, "time, algbw, busbw, straggler");
+    assert_eq!(rows.len(), 16 + 4, "time, algbw, busbw, straggler");
     // Where a run has none of a kind there is no number.
     let (plain, _) = write(dir.path(), "plain", &spec(4, "100G", 1));
     let other = compare(&[dir.path().join("ring"), plain]).unwrap();

@@ -161,7 +161,7 @@ impl Sent<'_> {
     /// What it lost most time by, and how much. `since`: the first message of its step could be sent then.
     fn cause(&self, computed: &BTreeSet<(u32, Nanos)>, since: Nanos) -> (&'static str, Nanos) {
         let (start, fct) = (self.flow.start_ns.unwrap_or(0), self.flow.fct_ns.unwrap_or(0));
-        let excess = fct.saturating_sub(self.flow.ideal_ns);
+        let excess = fct.saturating_sub(self.flow.ideal_ns.unwrap_or(0));
         let paused = self.known.paused.min(excess);
         let rest = excess - paused;
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };

@@ -50,7 +50,7 @@ const COLUMNS: [(&str, Column); 13] = [
     ("bytes", Column::Maybe(|f| f.bytes)),
     ("start_ns", Column::Maybe(|f| f.start_ns)),
     ("fct_ns", Column::Maybe(|f| f.fct_ns)),
-    ("ideal_ns", Column::Count(|f| f.ideal_ns)),
+    ("ideal_ns", Column::Maybe(|f| f.ideal_ns)),
     ("delivered_bytes", Column::Count(|f| f.delivered)),
     ("lost_bytes", Column::Count(|f| f.lost)),
     ("packets", Column::Count(|f| f.packets)),

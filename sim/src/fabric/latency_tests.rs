@@ -56,7 +56,7 @@ fn sw121_a_frame_alone_takes_the_sum_of_its_parts() {
         // The flow itself took as long, and that is its ideal time.
         let flow = &r.flows[0];
         assert_eq!(flow.fct_ns, Some(data.total.max_ps.div_ceil(1000)));
-        assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns) <= 1, "{flow:?}");
+        assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns.unwrap()) <= 1, "{flow:?}");
         let names: Vec<&str> = all.legs.iter().map(|leg| &*leg.name).collect();
         assert_eq!(names, ["h0 \u{2192} s0", "s0 port 1 \u{2192} h1"]);
     }

@@ -431,7 +431,7 @@ fn report(
             bytes: is_finite(p).then_some(p.flow.bytes),
             start_ns: Some(p.flow.start),
             fct_ns: finished[i].map(|at| at - p.flow.start),
-            ideal_ns: ideal(plan, routes, p, sizes),
+            ideal_ns: is_finite(p).then(|| ideal(plan, routes, p, sizes)),
             delivered: book.flows[i].delivered,
             lost: 0,
             packets: book.flows[i].packets,
@@ -497,9 +497,8 @@ fn report(
     };
     let switches: Vec<SwitchResult> = (0..params.len()).map(switch).collect();
     let hosts = (0..plan.hosts).map(host).collect();
-    let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
-    let (fcts, slow): (Vec<u64>, Vec<u64>) =
-        done.map(|(fct, alone)| (fct, (fct * 1000).div_ceil(alone.max(1)))).unzip();
+    let fcts: Vec<u64> = flows.iter().filter_map(|f| f.fct_ns).collect();
+    let slow = flows.iter().filter_map(FlowResult::slowdown_milli).collect();
     let mut report = Report {
         flows_done: fcts.len(),
         fct_ns: Spread::of(fcts),

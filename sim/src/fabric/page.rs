@@ -47,7 +47,7 @@ impl Report {
         links.sort_by_key(|l| std::cmp::Reverse(l.bottleneck_milli));
         let links_total = links.len();
         links.truncate(ROWS);
-        let hosts: Vec<_> = self.hosts.iter().filter(|h| h.pfc_rx > 0).take(ROWS).collect();
+        let hosts: Vec<_> = self.hosts.iter().filter(|h| h.pfc_rx + h.pfc_tx > 0).take(ROWS).collect();
         let cdf = distribution(self.flows.iter().filter_map(|f| f.fct_ns).collect());
         json!({
             "name": self.name, "weir": self.weir, "profile": self.profile, "seed": self.seed, "config": self.config_hash,
@@ -127,7 +127,7 @@ fn cumulated(histogram: &[(u64, u64)]) -> Vec<(u64, u64)> {
 
 /// In thousandths; a flow that was not delivered is the slowest of all.
 fn slowdown(f: &FlowResult) -> u64 {
-    f.fct_ns.map_or(u64::MAX, |fct| (fct * 1000).div_ceil(f.ideal_ns.max(1)))
+    f.slowdown_milli().unwrap_or(u64::MAX)
 }
 
 /// `at` is absent of an order that nothing came of.

@@ -91,6 +91,44 @@ fn sw131_scenario_b_pfc_alone_keeps_what_lite_cannot_send_again() {
     assert!(sum(&deaf, |f| f.delivered) < 10_000_000);
 }
 
+/// Hosts send PFC frames for their receive memories: where switches send none, nothing says that there were none.
+#[test]
+fn pauses_of_hosts_are_told_where_switches_send_none() {
+    let incast = |read: &str| {
+        let text = star(
+            3,
+            &format!("format = \"afh_gen1\"\n{read}"),
+            "kind = \"incast\"\nto = \"h2\"\nbytes = \"64KB\"",
+        );
+        play(&text)
+    };
+    let said = |r: &Report, what: &str| r.why.iter().any(|why| why.contains(what));
+    let (slow, fast) = (incast("read_rate = \"60G\""), incast(""));
+    let frames: u64 = slow.hosts.iter().map(|h| h.pfc_tx).sum();
+    assert!(frames > 0 && slow.pauses() == 0 && slow.hosts[2].pfc_tx == frames);
+    assert!(said(&slow, "No switch sent PFC: the fullest") && !said(&slow, "No PFC"), "{:?}", slow.why);
+    assert!(
+        said(&slow, &format!("Hosts sent {frames} PFC frames")) && said(&slow, &format!("h2 most, {frames}"))
+    );
+    assert_eq!((slow.host_pfc(), slow.summary().host_pfc_frames), (frames, Some(frames)));
+    let page = slow.to_html();
+    let data = page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert!(data["summary"]["host_pfc_frames"] == frames && data["hosts"].to_string().contains("\"h2\""));
+    assert!(said(&fast, "No PFC was sent: the fullest") && !said(&fast, "Hosts sent"), "{:?}", fast.why);
+    assert_eq!(fast.summary().host_pfc_frames, None);
+    // Without a switch, too.
+    let direct = |read: &str| {
+        play(&format!(
+            "name = \"d\"\nstop_time = \"5ms\"\n[topology]\nkind = \"direct\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\n{read}\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"2MB\"\n"
+        ))
+    };
+    let (slow, fast) = (direct("read_rate = \"20G\""), direct(""));
+    assert!(slow.why[0].starts_with("No mark and no drop") && said(&slow, "Hosts sent"), "{:?}", slow.why);
+    assert!(fast.why == ["No PFC, no mark and no drop: there is no switch."], "{:?}", fast.why);
+}
+
 #[test]
 fn sw132_scenario_c_pfc_is_the_last_line() {
     let c = play(&shipped("scenario-c"));
@@ -150,7 +188,7 @@ fn victim(link: &str, priority: u8) -> u64 {
          [[workload]]\nkind = \"flow\"\nfrom = \"v\"\nto = \"y\"\nbytes = \"5MB\"\npriority = {priority}\n"
     ));
     assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{:?}", report.why);
-    report.flows[2].fct_ns.unwrap() * 1000 / report.flows[2].ideal_ns
+    report.flows[2].fct_ns.unwrap() * 1000 / report.flows[2].ideal_ns.unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Why there was no PFC, why nothing was marked, why something was dropped: in sentences, with numbers.
 
-use super::report::{LinkResult, PortResult, Report, SwitchResult};
+use super::report::{HostResult, LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, WatchdogAction, WatchdogConfig};
@@ -15,20 +15,31 @@ pub(super) struct Context {
     pub deaf: BTreeMap<(String, usize), (String, Vec<usize>)>,
     /// Sentences of what does not go together in the file.
     pub notes: Vec<String>,
+    /// Hosts send again what is lost.
+    pub resent: bool,
+    /// Links lose pauses by a `pause_loss`, not by failures alone.
+    pub pause_loss: bool,
+    /// Every failure has a repair.
+    pub repaired: bool,
 }
 
 pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     let Some(config) = &context.config else {
-        let no_switch = "No PFC, no mark and no drop: there is no switch.".into();
-        return std::iter::once(no_switch).chain(context.notes.iter().cloned()).collect();
+        let by_hosts = pfc_of_hosts(report);
+        let no_switch = match by_hosts {
+            None => "No PFC, no mark and no drop: there is no switch.",
+            Some(_) => "No mark and no drop: there is no switch.",
+        };
+        let said = std::iter::once(no_switch.into()).chain(by_hosts);
+        return said.chain(context.notes.iter().cloned()).collect();
     };
     let mut all = context.notes.clone();
     all.extend(deadlock(report, config.watchdog.as_ref()));
     all.extend(no_pfc(report, config));
+    all.extend(pfc_of_hosts(report));
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
-        let deaf = context.deaf.get(&(switch.name.clone(), port.port));
-        all.extend(drops(report, switch, port, deaf));
+        all.extend(drops(report, context, switch, port));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
@@ -137,15 +148,28 @@ fn no_pfc(report: &Report, config: &Config) -> Option<String> {
     if report.pauses() > 0 {
         return None;
     }
+    let none = if report.host_pfc() > 0 { "No switch sent PFC" } else { "No PFC was sent" };
     if config.ports.iter().all(|port| port.pfc.enable == 0 || !port.pfc.tx) {
-        return Some("No PFC was sent: no port has a priority with PFC enabled.".into());
+        return Some(format!("{none}: no port has a priority with PFC enabled."));
     }
     let (switch, port) = fullest(report, |p| p.pg_peak)?;
     Some(format!(
-        "No PFC was sent: the fullest lossless priority group ({} port {}) held {} shared bytes, and no \
+        "{none}: the fullest lossless priority group ({} port {}) held {} shared bytes, and no \
          group reached its limit (alpha x free) of the {} shared bytes.",
         switch.name, port.port, port.pg_peak, switch.shared
     ))
+}
+
+/// What hosts sent where switches sent none.
+fn pfc_of_hosts(report: &Report) -> Option<String> {
+    let most = report.hosts.iter().max_by_key(|host| host.pfc_tx)?;
+    let (all, HostResult { name, pfc_tx, memory_peak, .. }) = (report.host_pfc(), most);
+    (report.pauses() == 0 && all > 0).then(|| {
+        format!(
+            "Hosts sent {all} PFC frames as their receive memories filled, {name} most, {pfc_tx}: its memories held {memory_peak} \
+             bytes at most."
+        )
+    })
 }
 
 fn no_mark(report: &Report, config: &Config) -> Option<String> {
@@ -178,13 +202,15 @@ fn lost_pauses(report: &Report, switch: &SwitchResult, port: &PortResult) -> u64
 
 fn drops<'a>(
     report: &'a Report,
+    context: &'a Context,
     switch: &'a SwitchResult,
     port: &'a PortResult,
-    deaf: Option<&'a (String, Vec<usize>)>,
 ) -> impl Iterator<Item = String> + 'a {
+    let deaf = context.deaf.get(&(switch.name.clone(), port.port));
+    let resent = if context.resent { "Hosts send them again" } else { "Some nobody sends again" };
     port.drops.iter().map(move |(name, count)| {
         let of_headroom = *name == DropReason::IngressHeadroom.name();
-        let lost_pauses = if of_headroom { lost_pauses(report, switch, port) } else { 0 };
+        let lost_pauses = if of_headroom && context.pause_loss { lost_pauses(report, switch, port) } else { 0 };
         if lost_pauses > 0 {
             return format!(
                 "{} port {} dropped {count} frames ({name}): {lost_pauses} of its PFC frames to {} were lost on the \
@@ -206,14 +232,15 @@ fn drops<'a>(
         if *name == DropReason::LookupSamePort.name() {
             return format!(
                 "{} port {} dropped {count} frames ({name}): they were on their way when routes changed, and the only \
-                 way left leads back by the port they came by, which no switch uses. Hosts send them again.",
+                 way left leads back by the port they came by, which no switch uses. {resent}.",
                 switch.name, port.port
             );
         }
         if *name == DropReason::LookupUnknown.name() {
+            let repair = if context.repaired { "an earlier `repair`" } else { "`repair` of the [[failure]]" };
             return format!(
                 "{} port {} dropped {count} frames ({name}): links were down, and none of those left leads to their receiver. \
-                 Hosts send them again. Remedy: another path, or `repair` of the [[failure]].",
+                 {resent}. Remedy: another path, or {repair}.",
                 switch.name, port.port
             );
         }

@@ -19,7 +19,7 @@ use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 /// Version of the layout of a report.
 pub(crate) const SCHEMA: u32 = 3;
 
-/// Everything about a run. Times in ns, sizes in bytes, rates in bit/s; frame bytes are without FCS.
+/// Everything about a run. Times in ns, sizes in bytes, rates in bit/s; frame bytes are without FCS, but for those of links.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Version of this layout.
@@ -153,6 +153,9 @@ pub struct Summary {
     pub frames_resent: Option<u64>,
     /// See [`Report::pauses`].
     pub pfc_pauses: Option<u64>,
+    /// See [`Report::host_pfc`]; absent: they sent none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_pfc_frames: Option<u64>,
     /// Longest time one host was held back, ns.
     pub host_paused_ns: Option<u64>,
     /// See [`Report::marks`].
@@ -230,8 +233,8 @@ pub struct FlowResult {
     pub start_ns: Option<u64>,
     /// Start to last byte, of all before it, too; absent: not delivered.
     pub fct_ns: Option<u64>,
-    /// What it takes alone on its path.
-    pub ideal_ns: u64,
+    /// What it takes alone on its path; absent: endless.
+    pub ideal_ns: Option<u64>,
     /// Payload bytes delivered, each once; in order but with `transport = "selective_repeat"`.
     pub delivered: u64,
     /// Payload bytes that were lost on the way and that nobody sends again.
@@ -259,6 +262,13 @@ pub struct FlowResult {
     /// Why a rank gets no more results; absent: it gets them, or is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+impl FlowResult {
+    /// Its completion time over what it takes alone, in thousandths; `None`: not delivered.
+    pub fn slowdown_milli(&self) -> Option<u64> {
+        Some((self.fct_ns? * 1000).div_ceil(self.ideal_ns?.max(1)))
+    }
 }
 
 fn is_none(count: &u64) -> bool {
@@ -444,7 +454,7 @@ impl Report {
             config_hash: spec.hash(),
             seed: spec.seed,
             units: "_ns: nanoseconds; _bps: bit/s; _milli: thousandths; queue, headroom, delivered, buffer: bytes; \
-                    frame bytes are without FCS; null: not measured",
+                    frame bytes are without FCS, bytes of links with it, preamble and gap; null: not measured",
             end_ns,
             stopped: false,
             undivided: None,
@@ -498,6 +508,7 @@ impl Report {
             lossless_drops: of_frames(self.lossless_drops),
             frames_resent: of_frames(self.flows.iter().map(|f| f.resent).sum()),
             pfc_pauses: of_frames(self.pauses()),
+            host_pfc_frames: Some(self.host_pfc()).filter(|frames| *frames > 0),
             host_paused_ns: of_frames(self.hosts.iter().flat_map(|h| h.paused_ns).max().unwrap_or(0)),
             ecn_marks: of_frames(self.marks()),
             queue_max_bytes: of_frames(self.queue_max()),
@@ -591,6 +602,11 @@ impl Report {
     /// Pause frames all switches sent.
     pub fn pauses(&self) -> u64 {
         self.ports().map(|(_, p)| p.pfc_tx_xoff).sum()
+    }
+
+    /// PFC frames, pauses and resumes, that all hosts sent, for receive memories that fill (RC Link).
+    pub fn host_pfc(&self) -> u64 {
+        self.hosts.iter().map(|host| host.pfc_tx).sum()
     }
 
     /// Frames all switches marked.

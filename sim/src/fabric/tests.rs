@@ -106,9 +106,9 @@ fn one_packet(forwarding: &str, payload: u64, in_rate: u64, out_rate: u64) -> u6
         "#
     );
     let flow = &play(&text).flows[0];
-    let fct = flow.fct_ns.unwrap();
+    let (fct, alone) = (flow.fct_ns.unwrap(), flow.ideal_ns.unwrap());
     if in_rate == out_rate {
-        assert!(fct.abs_diff(flow.ideal_ns) <= 1, "{forwarding} {payload}: {fct}, alone {}", flow.ideal_ns);
+        assert!(fct.abs_diff(alone) <= 1, "{forwarding} {payload}: {fct}, alone {alone}");
     }
     fct * 1000
 }
@@ -145,8 +145,8 @@ fn dev33_n_switches_have_n_plus_one_links() {
              \"h{last}\"\nbytes = 1000\n"
         );
         let flow = &play(&text).flows[0];
-        assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns) <= 1, "{flow:?}");
-        flow.ideal_ns as f64
+        assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns.unwrap()) <= 1, "{flow:?}");
+        flow.ideal_ns.unwrap() as f64
     };
     for n in 1..=5usize {
         let (links, pipelines) = (500.0 * (n + 1) as f64, 300.0 * n as f64);
@@ -679,7 +679,7 @@ fn the_ns3_profile_plays_a_spec_as_the_reference_does() {
     // A flow alone takes what it is compared with.
     let alone =
         play(&format!("{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n"));
-    assert_eq!((alone.flows[0].fct_ns, alone.flows[0].ideal_ns), (Some(87_091), 87_091));
+    assert_eq!((alone.flows[0].fct_ns, alone.flows[0].ideal_ns), (Some(87_091), Some(87_091)));
     assert!(alone.why.iter().any(|s| s.starts_with("No PFC")), "{:?}", alone.why);
 }
 
@@ -949,4 +949,37 @@ fn times_in_which_nothing_is_seen_are_refused() {
     }
     let error = refused(&format!("stop_time = \"0ns\"\n{flow}{base}"));
     assert!(error.contains("stop_time"), "{error}");
+}
+
+/// What it takes alone is as unknown as its size and its completion.
+#[test]
+fn a_flow_without_an_end_takes_no_time_alone() {
+    let flow = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n";
+    let text = format!(
+        "name = \"e\"\nstop_time = \"50us\"\n[topology]\nkind = \"star\"\nhosts = 3\n{flow}{flow}bytes = 1000\n"
+    );
+    for head in ["", "level = \"flow\"\n", "level = \"hybrid\"\n"] {
+        let report = play(&format!("{head}{text}"));
+        let known: Vec<_> = report.flows.iter().map(|f| (f.bytes.is_some(), f.ideal_ns.is_some())).collect();
+        assert_eq!(known, [(false, false), (true, true)], "{head}");
+        let lines = report.flows_csv();
+        let endless = lines.lines().find(|line| line.starts_with("0,h0,h1")).unwrap();
+        assert!(endless.starts_with("0,h0,h1,,0,,,"), "{endless}");
+        assert!(report.to_json().contains("\"ideal_ns\": null"));
+        assert_eq!(report.slowdown_milli.map(|s| s.count), report.fct_ns.map(|s| s.count));
+    }
+}
+
+/// The line of units says what bytes of frames are with and without.
+#[test]
+fn bytes_of_links_are_those_on_the_wire_and_the_units_say_so() {
+    let report = play(
+        "name = \"u\"\nstop_time = \"1ms\"\n[topology]\nkind = \"direct\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 100\n\
+         reliable = false\n",
+    );
+    let frame = 100 + 58 + 4 + 20;
+    assert_eq!((report.links[0].frames, report.links[0].bytes), (1, frame), "headers, FCS, preamble and gap");
+    assert!(
+        report.flows_csv().contains("frame bytes are without FCS, bytes of links with it, preamble and gap;")
+    );
 }

@@ -85,7 +85,7 @@ fn find(dirs: &[PathBuf], address: &str) -> Result<Option<(Vec<u8>, Value)>, Swe
 }
 
 /// What of a result becomes columns: name and place.
-const COLUMNS: [(&str, &[&str]); 22] = [
+const COLUMNS: [(&str, &[&str]); 23] = [
     ("fct_p50_ns", &["fct_ns", "p50"]),
     ("fct_p99_ns", &["fct_ns", "p99"]),
     ("fct_max_ns", &["fct_ns", "max"]),
@@ -101,6 +101,7 @@ const COLUMNS: [(&str, &[&str]); 22] = [
     ("lossless_drops", &["lossless_drops"]),
     ("frames_lost", &["frames_lost"]),
     ("pfc_pauses", &["pfc_pauses"]),
+    ("host_pfc_frames", &["host_pfc_frames"]),
     ("host_paused_ns", &["host_paused_ns"]),
     ("ecn_marks", &["ecn_marks"]),
     ("queue_max_bytes", &["queue_max_bytes"]),

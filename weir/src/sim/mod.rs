@@ -166,7 +166,11 @@ fn print(r: &Report) {
         let (sent, dropped, lost) = (r.frames_sent, r.frames_dropped, r.frames_lost);
         say!("  frames    {sent} sent, {dropped} dropped, {lost} lost on links");
         let (pauses, marks, queue) = (r.pauses(), r.marks(), r.queue_max());
-        say!("  pfc       {pauses} pause frames, marks {marks}, longest queue {queue} bytes");
+        let by_hosts = match r.host_pfc() {
+            0 => String::new(),
+            frames => format!(" of switches, {frames} PFC frames of hosts"),
+        };
+        say!("  pfc       {pauses} pause frames{by_hosts}, marks {marks}, longest queue {queue} bytes");
     }
     for c in r.collectives.iter().take(MAX_COLLECTIVES) {
         say!("  {}", c.line());

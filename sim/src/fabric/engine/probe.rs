@@ -5,6 +5,7 @@ use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::congestion;
 use crate::fabric::orders;
+use crate::fabric::rclink;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
     FlowResult, FlowShare, HostResult, PortResult, Report, Sample, Spread, SwitchResult,
@@ -15,7 +16,7 @@ use crate::fabric::spec::Protocol;
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::workload::{self, Planned, is_finite};
+use crate::fabric::workload::{self, Carriage, Planned, is_finite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_config::{Config, Trust};
@@ -126,8 +127,6 @@ impl Fabric<'_> {
         let known: Vec<Option<Known>> = self.flows.iter().map(|f| self.known(f)).collect();
         let computations = self.computations();
         let collectives = collective_report::results(&self.reported, &flows, &known, &computations);
-        let done = flows.iter().filter_map(|f| f.fct_ns.map(|fct| (fct, f.ideal_ns)));
-        let slow = |(fct, ideal): (u64, u64)| (fct * 1000).div_ceil(ideal.max(1));
         let parts = || self.switches.iter().flat_map(|s| &s.parts);
         let errors = parts().map(|part| part.conservation().error().unsigned_abs());
         let dropped = parts().map(|part| part.conservation().dropped);
@@ -140,6 +139,9 @@ impl Fabric<'_> {
                 self.misplaced(),
             ]
             .concat(),
+            resent: self.flows.iter().all(|f| self.is_resent(f)),
+            pause_loss: self.plan.links.iter().any(|link| link.spec.pause_loss > 0.0),
+            repaired: self.spec.failures.iter().all(|failure| failure.repair.is_some()),
         };
         let links = self.dirs.iter().zip(self.lines.iter());
         let links = links.map(|(dir, line)| line.result(dir, &self.plan.names, self.now));
@@ -150,8 +152,8 @@ impl Fabric<'_> {
             traces,
             flows_finite: self.finite,
             flows_done: self.done,
-            fct_ns: Spread::of(done.clone().map(|(fct, _)| fct).collect()),
-            slowdown_milli: Spread::of(done.map(slow).collect()),
+            fct_ns: Spread::of(flows.iter().filter_map(|f| f.fct_ns).collect()),
+            slowdown_milli: Spread::of(flows.iter().filter_map(FlowResult::slowdown_milli).collect()),
             frames_sent: self.frames_sent,
             frames_lost: self.lines.iter().map(|line| line.lost + line.lost_down).sum(),
             frames_dropped: dropped.sum(),
@@ -182,6 +184,12 @@ impl Fabric<'_> {
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
+    }
+
+    /// Whether what is lost of a flow is sent again.
+    fn is_resent(&self, planned: &Planned) -> bool {
+        let of_pair = planned.carriage == Carriage::Pair && planned.flow.transport.is_reliable();
+        of_pair && (self.spec.host.protocol != Protocol::Rclink || rclink::is_acknowledged(self.spec))
     }
 
     /// What is known of a part of a collective.
@@ -271,7 +279,7 @@ impl Fabric<'_> {
             bytes: is_finite(planned).then_some(planned.flow.bytes),
             start_ns: started.map(|s| s.at),
             fct_ns: got.delivered().zip(started).map(|(done, s)| done - s.at),
-            ideal_ns: self.ways().alone(planned, &stops),
+            ideal_ns: is_finite(planned).then(|| self.ways().alone(planned, &stops)),
             delivered: got.bytes,
             lost: got.lost,
             packets: sent.packets,

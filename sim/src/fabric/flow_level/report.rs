@@ -61,9 +61,8 @@ impl World<'_> {
             begun = report;
         }
         let collectives = collective_report::results(&self.reported, &flows, &parts, &computations);
-        let done = flows.iter().filter_map(|f| Some((f.fct_ns?, f.ideal_ns)));
-        let (fcts, slow): (Vec<u64>, Vec<u64>) =
-            done.map(|(fct, alone)| (fct, (fct * 1000).div_ceil(alone.max(1)))).unzip();
+        let fcts: Vec<u64> = flows.iter().filter_map(|f| f.fct_ns).collect();
+        let slow = flows.iter().filter_map(FlowResult::slowdown_milli).collect();
         let links =
             shared.into_iter().enumerate().map(|(dir, shared)| self.link_result(dir, shared)).collect();
         let mut report = Report {
@@ -109,7 +108,7 @@ impl World<'_> {
             start_ns: known(outcome.start),
             // Exactly as long as it took: its ends may lie between two nanoseconds.
             fct_ns: if outcome.done == NEVER { None } else { known(outcome.done - outcome.start) },
-            ideal_ns: self.ways().alone(planned, &[planned.to]),
+            ideal_ns: is_finite(planned).then(|| self.ways().alone(planned, &[planned.to])),
             delivered: flow.bytes.min(arrived.saturating_mul(flow.payload.into())),
             lost: 0,
             packets,

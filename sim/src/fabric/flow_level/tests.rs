@@ -75,7 +75,7 @@ fn a_flow_alone_takes_what_it_takes_frame_by_frame() {
                 );
                 let text = file(topology, &format!("{more}{flow}"));
                 let packets = play(&text);
-                let (packets, alone) = (fct(&packets)[0], packets.flows[0].ideal_ns);
+                let (packets, alone) = (fct(&packets)[0], packets.flows[0].ideal_ns.unwrap());
                 let flows = fct(&at_flow_level(&text))[0];
                 assert!(packets.abs_diff(flows) <= 1, "{packets} {flows}\n{text}");
                 assert!(packets.abs_diff(alone) <= 1, "{packets} alone {alone}\n{text}");
