@@ -1,7 +1,8 @@
 //! `docs/simulation-keys.md`: every key of a fabric file with type, unit and default, printed from the JSON Schema of such files.
 
 use super::json_schema;
-use super::keys::{BASE, CASES, place, said_with, value};
+use super::keys::{BASE, CASES, base, place, read, said_with, spec, value};
+use super::run;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -221,4 +222,32 @@ fn a_default_of_the_document_is_what_a_file_without_the_key_has() {
     }
     assert!(wrong.is_empty(), "these are no defaults: {wrong:?}");
     assert!(tried > 100, "{tried} of {}", keys.len());
+}
+
+/// What the document says a number may be is what a refusal of another says.
+#[test]
+fn a_range_of_the_document_is_the_one_that_is_kept() {
+    let keys: Vec<Key> = sections().into_iter().flat_map(|section| section.keys).collect();
+    for (path, range, others) in [
+        ("inc.window", "a power of two, 4 to 4096", &["2", "100", "8192"][..]),
+        ("host.payload", "1 to 4096", &["0", "4097"]),
+        ("host.ack_every", "1 to 4096", &["0", "4097"]),
+        ("host.rclink.window", "1 to 2048", &["0", "2049"]),
+        ("host.selective_repeat.window", "2 to 1048576", &["1", "1048577"]),
+        ("switch.iterations", "1 to 16", &["0", "17"]),
+        ("switch.speedup", "1 to 8", &["0.9", "8.1"]),
+        ("switch.cell", "16 to 16384", &["15", "16385"]),
+        ("workload.0.microbatches", "1 to 65536", &["0", "65537"]),
+        ("workload.0.priority", "0 to 7", &["8"]),
+        ("workload.0.dscp", "0 to 63", &["64"]),
+    ] {
+        let what = &keys.iter().find(|key| key.path == path).unwrap().what;
+        assert!(what.contains(range), "{path}: {what}");
+        let (_, _, more) = CASES.iter().find(|(case, ..)| *case == path).unwrap();
+        for other in others {
+            let text = spec(base(more).into_iter().chain([(path.into(), value(other))]));
+            let refused = read(&text).and_then(|spec| run(&spec)).unwrap_err().to_string();
+            assert!(refused.contains(range), "{path} = {other}: {refused}");
+        }
+    }
 }

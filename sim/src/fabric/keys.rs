@@ -577,7 +577,7 @@ fn set(at: &mut Value, path: &[&str], to: Value) {
     }
 }
 
-fn spec(changes: impl IntoIterator<Item = (String, Value)>) -> String {
+pub(super) fn spec(changes: impl IntoIterator<Item = (String, Value)>) -> String {
     let mut spec = Value::Table(BASE.parse().unwrap());
     for (path, to) in changes {
         set(&mut spec, &path.split('.').collect::<Vec<_>>(), to);
@@ -585,7 +585,7 @@ fn spec(changes: impl IntoIterator<Item = (String, Value)>) -> String {
     toml::to_string(&spec).unwrap()
 }
 
-fn base(more: More<'_>) -> Vec<(String, Value)> {
+pub(super) fn base(more: More<'_>) -> Vec<(String, Value)> {
     more.iter().map(|(path, text)| ((*path).into(), value(text))).collect()
 }
 

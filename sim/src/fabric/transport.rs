@@ -26,10 +26,10 @@ pub enum TransportKind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectiveSpec {
-    /// From the oldest one not acknowledged on that are sent, and that a receiver has room for.
+    /// From the oldest one not acknowledged on that are sent, and that a receiver has room for, 2 to 1048576.
     #[schemars(extend("default" = WINDOW))]
     pub window: Option<u32>,
-    /// A packet is lost when one sent so many packets after it has arrived; a sixteenth of the window unless given.
+    /// A packet is lost when one sent so many packets after it has arrived, 1 to `window` - 1; a sixteenth of the window unless given.
     pub reorder_threshold: Option<u32>,
 }
 

@@ -117,7 +117,7 @@ pub struct LinkHostSpec {
     pub format: LinkFormat,
     /// Go-back-N; without it (LITE mode) everything is sent once.
     pub retransmit: bool,
-    /// Packets in flight.
+    /// Packets in flight, 1 to 2048.
     pub window: u16,
     /// Bytes are counted per such window.
     pub cc_window: CcWindow,
@@ -181,9 +181,9 @@ pub struct HostSpec {
     pub tx_delay: Duration,
     /// From the last bit of any other frame to its effect.
     pub rx_delay: Duration,
-    /// Payload bytes of a full packet.
+    /// Payload bytes of a full packet: 1 to 4096, in RC Link 1 to 1344.
     pub payload: u16,
-    /// Packets per ACK. Where congestion control follows every one of them it is 1 unless given.
+    /// Packets per ACK, 1 to 4096. Where congestion control follows every one of them it is 1 unless given.
     #[schemars(extend("default" = ACK_EVERY))]
     pub ack_every: Option<u16>,
     /// Retransmission timeout.

@@ -49,13 +49,13 @@ pub struct SwitchSpec {
     pub forwarding: Forwarding,
     /// What joins inputs and outputs. With a crossbar `buffer.size` is the memory of each input.
     pub core: CoreKind,
-    /// Iterations of a match (islip, pim).
+    /// Iterations of a match, 1 to 16 (islip, pim).
     pub iterations: u32,
-    /// Speed of the crossbar, in those of the fastest line.
+    /// Speed of the crossbar, in those of the fastest line, 1 to 8.
     pub speedup: f64,
     /// How frames pass it.
     pub crossbar_mode: CrossbarMode,
-    /// Bytes of a cell: what a slot moves.
+    /// Bytes of a cell, 16 to 16384: what a slot moves.
     pub cell: Size,
     /// Bytes at an output from which on it takes no further frame.
     pub output_buffer: Size,

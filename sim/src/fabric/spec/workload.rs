@@ -16,7 +16,7 @@ pub struct IncSpec {
     pub rate: Option<Rate>,
     /// Time between switch and engine, each way.
     pub delay: Duration,
-    /// Packets a rank may be ahead of the slowest.
+    /// Packets a rank may be ahead of the slowest: a power of two, 4 to 4096.
     pub window: u32,
 }
 
@@ -102,7 +102,7 @@ pub struct Workload {
     /// Bytes from each rank, a row, to each (all_to_allv).
     #[schemars(extend("x-default" = REQUIRED))]
     pub matrix: Option<Vec<Vec<Size>>>,
-    /// Micro-batches of a step (pipeline).
+    /// Micro-batches of a step, 1 to 65536 (pipeline).
     #[schemars(extend("x-default" = REQUIRED))]
     pub microbatches: Option<usize>,
     /// Time of a micro-batch at a stage (pipeline).
@@ -136,10 +136,10 @@ pub struct Workload {
     pub cc: Option<Congestion>,
     /// Rate on the wire without congestion control; the link's unless given.
     pub rate: Option<Rate>,
-    /// PFC priority of the data at the host.
+    /// PFC priority of the data at the host, 0 to 7.
     #[serde(default = "three")]
     pub priority: u8,
-    /// DSCP of the data.
+    /// DSCP of the data, 0 to 63.
     #[serde(default = "dscp_26")]
     pub dscp: u8,
     /// Every packet is answered with a response of so many bytes, once the receiver reads it (RC Link); not at all unless given.
