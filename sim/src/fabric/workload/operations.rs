@@ -96,13 +96,15 @@ pub(super) fn graph(
     let refused = |(place, problem): Refused| wrong(place, problem);
     reader.check().map_err(refused)?;
     let mut builder = Builder::new(&mut graph, start);
-    let messages = listed.iter().any(|op| matches!(op.does, Does::Send { .. })).then_some(0);
-    if messages.is_some() {
+    if listed.iter().any(|op| matches!(op.does, Does::Send { .. })) {
         builder.begin_other("messages", hosts.len());
     }
+    // Where there are collectives, too, nobody knows whose computations are.
+    let is_alone = !listed.iter().any(|op| matches!(op.does, Does::Collective { .. }));
+    let with = builder.graph.collectives.first().filter(|_| is_alone).map(|_| 0);
     reader.messages(&mut builder, start).map_err(refused)?;
     reader.collectives(&mut builder).map_err(refused)?;
-    reader.others(builder.graph, messages);
+    reader.others(builder.graph, with);
     reader.dependencies(builder.graph).map_err(refused)?;
     match graph.circle() {
         Some(circle) => Err(reader.circle(&circle, wrong)),
@@ -261,13 +263,13 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What involves no other rank. Computations are reported with `messages`.
-    fn others(&mut self, graph: &mut Graph, messages: Option<u32>) {
+    /// What involves no other rank. Computations are reported with this collective.
+    fn others(&mut self, graph: &mut Graph, with: Option<u32>) {
         for (at, op) in self.listed.iter().enumerate() {
             let one = match op.does {
                 Does::Compute { ns, stream } => {
                     let Some(host) = self.host(op.rank) else { continue };
-                    graph.compute((host, stream), ns, messages, Vec::new())
+                    graph.compute((host, stream), ns, with, Vec::new())
                 }
                 Does::Nothing => graph.join(Vec::new()),
                 _ => continue,
