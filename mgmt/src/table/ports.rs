@@ -347,7 +347,7 @@ pub(super) const PORTS: &[Column] = &[
     col(
         "invalid_control",
         Count,
-        "CTRL_ERR",
+        "INVALID_CTRL",
         "MAC control frames received that are neither PAUSE nor PFC, or malformed",
         |r| count(r.port().gauges.invalid_control),
     ),

@@ -563,7 +563,7 @@ impl Running {
                     nic: self.devices.nic_stats(i),
                     pfc_rx: reaction.counters().pfc_frames,
                     pfc_tx: generator.counters().pfc_frames,
-                    control_invalid: reaction.counters().invalid.iter().sum(),
+                    invalid_control: reaction.counters().invalid.iter().sum(),
                     paused_ns: (0..8).map(|priority| reaction.paused_ns(priority, now)).sum(),
                 }
             })

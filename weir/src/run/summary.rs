@@ -31,7 +31,7 @@ pub struct PortTotals {
     /// PFC frames sent.
     pub pfc_tx: u64,
     /// MAC control frames received that are neither PAUSE nor PFC, or malformed.
-    pub control_invalid: u64,
+    pub invalid_control: u64,
     /// ns this port was paused by its peer, all priorities added up.
     pub paused_ns: u64,
 }
@@ -174,6 +174,16 @@ impl Totals {
             let [name, remedy] = [reason.name(), reason.remedy()].map(str::to_owned);
             drops.push(["dropped".to_owned(), frames.to_string(), name, remedy]);
         }
+        let invalid: u64 = self.ports.iter().map(|port| port.invalid_control).sum();
+        if invalid > 0 {
+            let what = "MAC control that is neither PAUSE nor PFC, or malformed: it ends here, and is no frame of the books";
+            drops.push([
+                "swallowed".to_owned(),
+                invalid.to_string(),
+                "invalid_control".to_owned(),
+                what.to_owned(),
+            ]);
+        }
         OUT.text(&drops.body());
         for words in self.lossless_losses().iter().chain(&self.absent_workers()) {
             say!("ALARM: {words}");
@@ -271,7 +281,7 @@ fn port_json(port: &PortTotals) -> Value {
         "tx_control": s.tx_control,
         "pfc_rx": port.pfc_rx,
         "pfc_tx": port.pfc_tx,
-        "control_invalid": port.control_invalid,
+        "invalid_control": port.invalid_control,
         "paused_ns": port.paused_ns,
         "ecn_marked": s.ecn_marked.iter().sum::<u64>(),
         "queue_packets": s.queue_packets,

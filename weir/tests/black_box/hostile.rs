@@ -88,7 +88,7 @@ fn hostile() -> Vec<(String, Vec<u8>)> {
 }
 
 /// Every frame of a capture through a switch on files: no root, no timing, the same each time.
-fn through_files(folder: &Path, frames: &[Vec<u8>], rate: &str) -> (Vec<Vec<u8>>, Summary) {
+fn through_files(folder: &Path, frames: &[Vec<u8>], rate: &str) -> (Vec<Vec<u8>>, Summary, String) {
     let (input, output) = (folder.join("in.pcap"), folder.join("out.pcap"));
     write_pcap(&input, frames, 1);
     let config = format!(
@@ -106,9 +106,10 @@ fn through_files(folder: &Path, frames: &[Vec<u8>], rate: &str) -> (Vec<Vec<u8>>
         assert!(!switch.program().has_ended(), "the switch died: {}", switch.program().stderr());
         read_pcap(&output).contains(last).then_some(())
     });
-    let summary = switch.stop();
+    let (ended, summary) = switch.interrupt();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
     let seen = read_pcap(&output);
-    (seen, summary)
+    (seen, summary, ended.stdout)
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn malformed_frames_are_counted_and_nothing_else() {
     let bad = hostile();
     let frames: Vec<Vec<u8>> = bad.iter().map(|(_, frame)| frame.clone()).chain([good]).collect();
     let folder = tempfile::tempdir().unwrap();
-    let (seen, summary) = through_files(folder.path(), &frames, "10G");
+    let (seen, summary, said) = through_files(folder.path(), &frames, "10G");
     // What passes has passed unchanged, each frame once; all else has a counter.
     let mut sent: HashMap<&[u8], usize> = HashMap::new();
     for frame in &frames {
@@ -146,7 +147,12 @@ fn malformed_frames_are_counted_and_nothing_else() {
         assert!(summary.drops(reason) >= least, "{reason}: {:?}", summary.all_drops());
     }
     assert!(summary.port("in", "malformed_l3") >= 200, "{:#}", summary.0);
-    assert_eq!(summary.port("in", "control_invalid"), control);
+    assert_eq!(summary.port("in", "invalid_control"), control);
+    let line = said.lines().find(|line| line.starts_with("swallowed")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(
+        line.split_whitespace().take(3).collect::<Vec<_>>(),
+        ["swallowed", &control.to_string(), "invalid_control"]
+    );
     assert!(control >= 500, "{:#}", summary.0);
     assert_eq!(summary.port("in", "pfc_rx"), 0, "no cut pause was obeyed");
     assert_eq!(summary.port("in", "paused_ns"), 0);

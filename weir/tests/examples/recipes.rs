@@ -84,6 +84,15 @@ fn runs(name: &str, wanted: &[&str]) {
     println!("{name}:\n{said}");
 }
 
+/// A switch that did not start, or carries nothing, leaves nobody waiting for ever.
+#[test]
+fn every_wait_for_weir_ends() {
+    let shell: String = recipes().iter().map(|(_, name)| script(name)).collect();
+    let waits: Vec<&str> = shell.lines().filter(|line| line.contains("until weir")).collect();
+    let endless: Vec<_> = waits.iter().filter(|line| !line.starts_with("timeout ")).collect();
+    assert!(waits.len() > 5 && endless.is_empty(), "{endless:?}");
+}
+
 macro_rules! recipes {
     ($($test:ident: $name:literal, $tools:expr;)+) => {
         $(#[test] fn $test() { runs($name, &$tools); })+

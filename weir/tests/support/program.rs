@@ -331,7 +331,8 @@ impl Switch {
         summary
     }
 
-    fn interrupt(self) -> (Ended, Summary) {
+    /// The same, with what it has said, whatever its exit code.
+    pub fn interrupt(self) -> (Ended, Summary) {
         let Self { program, summary, _folder, _turn } = self;
         let ended = program.stop(Signal::SIGINT);
         let summary = Summary::read(&summary);
