@@ -85,7 +85,7 @@ pub enum FdbEventKind {
 pub struct FdbCounters {
     /// Addresses learned for the first time.
     pub learned: u64,
-    /// Addresses that appeared on another port than before.
+    /// Addresses that appeared on another port than before, learned or not.
     pub moved: u64,
     /// Entries that aged out or were flushed with their port, remote ones included.
     pub aged: u64,
@@ -131,6 +131,9 @@ pub struct FdbEntry {
 /// Keys whose entries have changed: as many as a few buckets hold.
 pub type Changed = arrayvec::ArrayVec<u64, 32>;
 
+/// Stations without a place in the table whose ports are kept, a power of two.
+const REFUSED: usize = 256;
+
 /// Learning state of one port.
 #[derive(Clone, Copy, Debug)]
 struct PortState {
@@ -157,6 +160,8 @@ pub struct Fdb {
     changed: Changed,
     counters: FdbCounters,
     last_move: Option<FdbMove>,
+    /// The last stations that found the table full, and where: those that are not learned may be in a loop, too.
+    refused: Box<[Option<(u64, PortId)>; REFUSED]>,
 }
 
 impl Fdb {
@@ -179,6 +184,7 @@ impl Fdb {
             changed: Changed::new(),
             counters: FdbCounters::default(),
             last_move: None,
+            refused: Box::new([None; REFUSED]),
         }
     }
 
@@ -196,6 +202,18 @@ impl Fdb {
     #[inline(always)]
     pub fn changed(&mut self) -> &mut Changed {
         &mut self.changed
+    }
+
+    /// A station that there is no room for has moved where it was refused on another port before. What is decided about its
+    /// frames is decided anew, so that the next move is seen as well.
+    fn note_refused(&mut self, key: u64, port: PortId) {
+        let place = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - REFUSED.ilog2());
+        let was = self.refused[place as usize % REFUSED].replace((key, port));
+        if let Some((_, from)) = was.filter(|(known, from)| *known == key && *from != port) {
+            self.counters.moved += 1;
+            self.last_move = Some(FdbMove { key, from, to: port });
+            self.note_changed(key);
+        }
     }
 
     fn note_changed(&mut self, key: u64) {
@@ -274,6 +292,7 @@ impl Fdb {
             }
             if self.entries >= self.capacity || !self.table.insert(key, seen) {
                 self.counters.refused_full += 1;
+                self.note_refused(key, port);
                 return Learned::Refused(Refusal::Full);
             }
             self.entries += 1;

@@ -108,6 +108,24 @@ fn a_full_table_refuses_and_counts() {
     assert_eq!((fdb.len(), fdb.lookup(key(100))), (100, Lookup::Port(P2)));
 }
 
+#[test]
+fn what_a_full_table_refuses_is_seen_to_move() {
+    let mut fdb = fdb(100, 0, 3);
+    (1..=100).for_each(|n| assert!(matches!(fdb.learn(key(n), P1, 0), Learned::New(_))));
+    for (port, moved) in [(P1, 0), (P1, 0), (P2, 1), (P2, 1), (P1, 2)] {
+        assert_eq!(fdb.learn(key(101), port, 0), Learned::Refused(Refusal::Full));
+        assert_eq!(fdb.counters().moved, moved);
+    }
+    assert_eq!(fdb.last_move(), Some(FdbMove { key: key(101), from: P2, to: P1 }));
+    // Many at once, each where it was: nobody has moved, however few of them are remembered.
+    for _ in 0..2 {
+        for n in 1_000..3_000 {
+            fdb.learn(key(n), if n % 2 == 0 { P1 } else { P2 }, 0);
+        }
+    }
+    assert_eq!((fdb.counters().moved, fdb.len()), (2, 100));
+}
+
 /// "Full" means the configured capacity: below it two candidate lines are enough.
 #[test]
 fn every_address_up_to_the_capacity_finds_a_place() {

@@ -819,3 +819,17 @@ fn kept_decisions_follow_moves_maps_and_limits() {
     (0..4).for_each(|out| drop(transmit(&mut s, out, 14)));
     assert_conserved(&s);
 }
+
+/// A loop of stations that a full table has no room for: each round is seen, although what is decided about them is kept.
+#[test]
+fn a_station_that_is_not_learned_is_seen_to_move_each_time() {
+    let mut s = Switch::new(SwitchParams { fdb_capacity: 16, ..params(3) }).unwrap();
+    receive(&mut s, 2, (10..26).map(|n| frame(n, 9, 0, 64)), 0);
+    assert_eq!(s.fdb().len(), 16);
+    for round in 0..10 {
+        receive(&mut s, (round % 2) as u16, (0..3).map(|_| frame(99, 98, 0, 64)), round);
+        assert_eq!(s.fdb().counters().moved, round, "of {round}");
+        assert_eq!(s.fdb().counters().refused_full, 3 * (round + 1), "each frame counts");
+        (0..3).for_each(|out| drop(transmit(&mut s, out, round)));
+    }
+}
