@@ -29,6 +29,8 @@ pub enum Drop {
     WindowFull,
     /// Results are not acknowledged: the parent is told to wait.
     ResultsFull,
+    /// A result that went out without the ranks below, which have contributed nothing yet: the parent is told to wait.
+    Early,
     /// No packet a rank may send: refused, the job fails.
     InvalidRequest,
     /// A WRITE to memory that the rank was not told of: refused, the job fails.
@@ -43,7 +45,7 @@ pub enum Drop {
 
 impl Drop {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::NotRoce,
         Self::Malformed,
         Self::BadIcrc,
@@ -57,6 +59,7 @@ impl Drop {
         Self::OutOfSequence,
         Self::WindowFull,
         Self::ResultsFull,
+        Self::Early,
         Self::InvalidRequest,
         Self::RemoteAccess,
         Self::Mismatch,
@@ -80,6 +83,9 @@ impl Drop {
             Self::OutOfSequence => "ahead of a packet that is missing: lost on its way",
             Self::WindowFull => "too far ahead of the slowest rank, or behind a packet that is: told to wait",
             Self::ResultsFull => "results are not acknowledged below: the engine above is told to wait",
+            Self::Early => {
+                "a result without the ranks below, which have contributed nothing yet: the engine above is told to wait"
+            }
             Self::InvalidRequest => "no packet a rank may send: refused, the job fails",
             Self::RemoteAccess => "a WRITE to memory the rank was not told of: refused, the job fails",
             Self::Mismatch => "another operation, length or place than the others': refused, the job fails",
@@ -104,6 +110,7 @@ impl Drop {
             Self::OutOfSequence => "out_of_sequence",
             Self::WindowFull => "window_full",
             Self::ResultsFull => "results_full",
+            Self::Early => "early",
             Self::InvalidRequest => "invalid_request",
             Self::RemoteAccess => "remote_access",
             Self::Mismatch => "mismatch",

@@ -226,10 +226,10 @@ impl Peer {
         if self.known { self.patience.0 } else { self.patience.1 }
     }
 
-    /// Asks it for a sign of life, if nothing else does, and not twice within `every` ns. `Err`: it has been asked often
-    /// enough, for long enough.
+    /// Asks it for a sign of life, if nothing else does: about every `every` ns, as who calls has multiples of that in mind and may be
+    /// late once and not the next time. `Err`: it has been asked often enough, for long enough.
     pub(crate) fn probe(&mut self, retries: u8, every: Nanos, now: Nanos) -> Result<bool, ()> {
-        if self.dead || !self.is_idle() || now < self.probed.1.saturating_add(every) {
+        if self.dead || !self.is_idle() || now < self.probed.1.saturating_add(every / 2) {
             return Ok(false);
         }
         let first = if self.unanswered == 0 { now } else { self.probed.0 };

@@ -181,6 +181,7 @@ impl Drop {
                 | Self::OutOfSequence
                 | Self::WindowFull
                 | Self::ResultsFull
+                | Self::Early
                 | Self::InvalidRequest
                 | Self::RemoteAccess
                 | Self::Mismatch

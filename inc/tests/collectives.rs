@@ -148,7 +148,7 @@ fn an_adapter_that_runs_out_of_retries_is_heard_by_all() {
     let faults = Faults { lost: 60_000, repeated: 30_000, corrupt: 46_000, late: 36_000 };
     let tree = Tree::Engine(vec![Tree::flat(3), Tree::Rank]);
     let mut given_up = 0;
-    for seed in 0..12 {
+    for seed in 0..40 {
         let (mut net, places) = begin(seed, &tree, f32_sum(), 150, 1000, faults);
         let over = |net: &mut Net, node| net.rank(node).is_complete() || net.rank(node).heard_of_failure();
         let all = |net: &mut Net| places.ranks.iter().all(|&node| over(net, node));
@@ -557,4 +557,26 @@ fn a_partial_result_of_a_leaf_says_so_at_the_root() {
     let now = net.now;
     let leaf = net.engine(places.engines[1]).report(now).remove(0);
     assert_eq!((leaf.counters.partial, leaf.peers[1].counters.late), (1, 1));
+}
+
+/// A rack that is late as a whole: its engine has nothing to give a result to when that comes from above.
+#[test]
+fn a_result_without_any_rank_of_a_leaf_waits_for_them_above() {
+    let tree = Tree::Engine(vec![Tree::flat(2), Tree::Rank, Tree::Rank]);
+    for messages in [1u64, 40] {
+        let (mut net, places) = start(Net::new(6), &tree, messages, |job| {
+            job.straggler = weir_inc::params::Straggler::Partial(1_000_000);
+        });
+        for rank in [places.ranks[0], places.ranks[1]] {
+            net.rank(rank).sleeps_until = 8_000_000;
+        }
+        finish(&mut net, &places);
+        let without = net.rank(places.ranks[2]).received.clone();
+        assert_eq!(without.len() as u64, messages);
+        assert_eq!(without[0].imm, ok(2));
+        ranks(&mut net, &places, |rank| assert_eq!(rank.received, without, "rank {}", rank.rank));
+        let now = net.now;
+        let root = net.engine(0).report(now).remove(0);
+        assert!(root.counters.partial > 0 && root.peers[0].counters.late > 0, "{root:?}");
+    }
 }

@@ -83,6 +83,21 @@ fn a_silent_child_is_probed_and_given_up_only_if_it_is_gone() {
     }
 }
 
+/// Whoever looks at the clock is a little late at times, and then not.
+#[test]
+fn a_child_is_probed_as_often_when_the_clock_is_looked_at_late() {
+    let mut hand = Hand::new(2, |job| {
+        (job.probe_after, job.patience, job.arrival) = (1_000_000, 40_000_000, 1);
+        job.retries = 39;
+    });
+    hand.only(0, 0, &words(&[1]));
+    hand.sent();
+    for n in 0..42 {
+        hand.wait(if n % 2 == 0 { 1_000_400 } else { 999_600 });
+    }
+    assert!(is_gone(hand.report().state), "{:?}", hand.report().state);
+}
+
 #[test]
 fn a_silent_child_is_given_up_after_as_many_retries_as_there_can_be() {
     let mut hand = Hand::new(2, |job| {
@@ -164,6 +179,7 @@ fn a_late_child_is_left_out_after_the_deadline_and_counted() {
     assert_eq!(second, [(1, status(3), words(&[7]))]);
     let report = hand.report();
     assert_eq!((report.counters.partial, report.peers[1].counters.late), (1, 1));
+    assert_eq!(report.counters.most_open, 2);
 }
 
 #[test]

@@ -333,6 +333,9 @@ impl Desk {
                 self.map.names[node]
             ));
         }
+        if *hosts == 0 {
+            return Err("hosts is 0: a job has at least one".into());
+        }
         if index >= hosts {
             return Err(format!("index is {index} of {hosts} hosts; it counts from 0"));
         }

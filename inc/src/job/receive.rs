@@ -6,6 +6,7 @@ use crate::drops::Drop;
 use crate::immediate::{Failure, Immediate, Primitive, Status, Who};
 use crate::kernels::Flags;
 use crate::outbox::Entry;
+use crate::params::Straggler;
 use crate::peer::Cursor;
 use crate::remote::Writes;
 use weir_dataplane::types::Nanos;
@@ -163,6 +164,7 @@ impl Job {
         match (self.failure.is_some(), waits) {
             (true, _) => Drop::JobFailed,
             (false, true) if at < self.params.children.len() => Drop::WindowFull,
+            (false, true) if self.pending.is_empty() => Drop::Early,
             (false, true) => Drop::ResultsFull,
             (false, false) => Drop::OutOfSequence,
         }
@@ -285,6 +287,7 @@ impl Job {
             Placed::Stored(lag) => {
                 self.peers[at].measure(lag);
                 if lag == 0 {
+                    self.counters.most_open = self.counters.most_open.max(self.collector.open() as u64);
                     self.wake_by(self.next_check(now, now));
                 }
                 None
@@ -308,8 +311,12 @@ impl Job {
             None => None,
             Some(_) => return Err(INVALID),
         };
-        // A result nobody has contributed to, or of another form than the contributions.
-        let Some(&Pending { number, to, form, .. }) = self.pending.front() else { return Err(INVALID) };
+        // A result nobody here has contributed to: where a part may go out without the ranks below it is kept above until they have.
+        let Some(&Pending { number, to, form, .. }) = self.pending.front() else {
+            let partial = matches!(self.params.straggler, Straggler::Partial(_));
+            return Err(if partial { Refused::Wait(Drop::Early) } else { INVALID });
+        };
+        // Or one of another form than the contributions.
         let came = (shape.first, shape.last, payload.len() as u16);
         if form.is_some_and(|form| form != came) || shape.last != imm.is_some() {
             return Err(MISMATCH);

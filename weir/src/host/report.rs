@@ -69,10 +69,11 @@ fn rank_of(config: &HostConfig, port: usize, qpn: u32) -> Option<Rank<'_>> {
     Some(Rank { qp, of: qp.rank.as_ref()?, first_qpn: config.ports[port].first_qpn })
 }
 
-/// bits/s over a span of ns.
+/// bits/s over a span of ns; 0 where all came at once and there is no span.
 fn rate(bytes: u64, from: u64, to: u64) -> u64 {
-    let ns = u128::from(to.saturating_sub(from)).max(1);
-    u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)
+    let bits = u128::from(bytes) * 8_000_000_000;
+    let rate = bits.checked_div(to.saturating_sub(from).into()).unwrap_or(0);
+    u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
 impl Line<'_> {
