@@ -63,6 +63,8 @@ pub struct Job {
     up: Option<Outbox>,
     /// To children.
     down: Outbox,
+    /// Children in the midst of a result of several packets, a bit each.
+    midst: u64,
     /// Results that are to come from the parent, oldest first.
     pending: VecDeque<Pending>,
     /// Operation the parent was told last.
@@ -111,6 +113,7 @@ impl Job {
             collector: Collector::new(window, mtu, params.children.len(), params.operation),
             up: params.parent.map(|_| Outbox::new(params.sums(), mtu)),
             down: Outbox::new(params.results, mtu),
+            midst: 0,
             pending: VecDeque::with_capacity(PENDING_PER_SLOT * window as usize),
             told: None,
             status: Status { count: 0, flags: Flags::default() },
@@ -301,7 +304,7 @@ impl Job {
                 self.pending.push_back(Pending { number, to, form, since: now });
             }
         } else {
-            self.announce_down(to, now);
+            self.announce_down(to, head.last, now);
         }
         true
     }
@@ -316,8 +319,9 @@ impl Job {
         self.wake_by(now.saturating_add(self.params.patience));
     }
 
-    /// A packet for these children was put in.
-    fn announce_down(&mut self, to: u64, now: Nanos) {
+    /// A packet for these children was put in, the last one of its message or not.
+    fn announce_down(&mut self, to: u64, last: bool, now: Nanos) {
+        self.midst = if last { self.midst & !to } else { self.midst | to };
         let mut left = to;
         while left != 0 {
             self.peers[left.trailing_zeros() as usize].queue(now);
@@ -335,8 +339,16 @@ impl Job {
         self.failure = Some((failure, rank, now));
         let word = Immediate::Failed(failure, rank).encode();
         let (children, alive) = (self.params.children.len(), self.alive());
-        self.down.push(Entry::word(alive, word));
-        self.announce_down(alive, now);
+        let midst = alive & self.midst & self.in_messages();
+        if midst != 0 {
+            // IBTA 9.7.4.1.1: what has begun as a message of several packets goes on as one, and its last packet has a byte.
+            self.down.payload_mut()[0] = 0;
+            self.down.push(Entry::last_word(midst, word));
+        }
+        if alive != midst {
+            self.down.push(Entry::word(alive & !midst, word));
+        }
+        self.announce_down(alive, true, now);
         self.peers.iter_mut().for_each(|peer| peer.expect_no_more(now));
         // Whoever waits for WRITEs to be done is not told by a word.
         for (at, peer) in self.peers[..children].iter_mut().enumerate() {
@@ -349,6 +361,15 @@ impl Job {
             up.push(Entry::word(1, word));
             self.announce_up(1, now);
         }
+    }
+
+    /// Children that get results as messages of as many packets as there are, a bit each: to others each WRITE is a message of its own,
+    /// and engines know the word wherever it comes.
+    fn in_messages(&self) -> u64 {
+        let peers = self.params.children.iter().zip(&self.peers);
+        let sends = peers
+            .filter(|(child, peer)| !child.engine && child.remote.results.is_none() && peer.mirror.is_none());
+        sends.fold(0, |mask, (_, peer)| mask | peer.bit)
     }
 
     /// A peer will answer no more.

@@ -40,6 +40,11 @@ impl Entry {
     pub fn word(to: u64, imm: u32) -> Self {
         Self { imm: Some(imm), named: true, ..Self::new(to, true, true, 0) }
     }
+
+    /// The last packet of a message that has begun, with this word and one byte.
+    pub fn last_word(to: u64, imm: u32) -> Self {
+        Self { imm: Some(imm), named: true, ..Self::new(to, false, true, 1) }
+    }
 }
 
 /// A ring of them, numbered from the start of the job.
@@ -70,7 +75,8 @@ pub(crate) fn buffers(n: usize) -> Vec<u16> {
     (0..n).rev().map(|at| at as u16).collect()
 }
 
-/// Places that only words take: the one that names an operation before its first packet, and the last one of a job.
+/// Places that only words take: the one that names an operation before its first packet and the last one of a job; or two last ones, for
+/// children in the midst of a result and others.
 pub const SPARE: u64 = 2;
 
 impl Outbox {

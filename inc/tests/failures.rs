@@ -248,6 +248,23 @@ fn a_parent_is_told_to_wait_when_results_are_not_acknowledged() {
     assert_eq!(payloads(&hand.data()), [(0, 6, words(&[60]))]);
 }
 
+/// To a responder an Only in the midst of a message is out of order: the message that has begun ends with the word.
+#[test]
+fn a_failure_in_the_midst_of_a_result_is_told_as_its_last_packet() {
+    let mut hand = Hand::new(2, |_| {});
+    let full = vec![1; 1024];
+    for child in 0..2 {
+        hand.send(child, 0, Opcode::RC_SEND_FIRST, None, &full);
+    }
+    assert_eq!(hand.data().len(), 2);
+    // Another length than the others': the job fails.
+    hand.send(0, 1, Opcode::RC_SEND_MIDDLE, None, &full);
+    hand.send(1, 1, Opcode::RC_SEND_LAST, None, &[1; 8]);
+    let told: Vec<_> = hand.data().iter().map(|s| (s.to, s.opcode, s.payload.len(), s.word())).collect();
+    let word = Some(Immediate::Failed(Failure::Mismatch, 1));
+    assert_eq!(told, [0, 1].map(|child| (child, Opcode::RC_SEND_LAST_IMM, 1, word)));
+}
+
 /// A status says what it should of flags, too.
 #[test]
 fn overflow_is_told_with_the_result() {

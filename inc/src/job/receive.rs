@@ -332,7 +332,7 @@ impl Job {
         (entry.number, entry.imm) = (number, imm);
         self.down.push(entry);
         self.counters.from_parent += 1;
-        self.announce_down(to, now);
+        self.announce_down(to, shape.last, now);
         Ok(None)
     }
 }
