@@ -30,6 +30,16 @@ impl Profile {
         })
     }
 
+    /// Source and destination port of UDP over IP. `None`: it is none, or a later fragment of it.
+    pub fn udp_ports(&self, bytes: &[u8]) -> Option<[u16; 2]> {
+        let tags = headers::tags(bytes, self.ethertype.filter(|_| self.ip)?, self.vlan)?;
+        let Endpoints { protocol, behind, fragment, .. } = endpoints(bytes, tags.ethertype, tags.payload)?;
+        if protocol != UDP || fragment & 0x1fff != 0 {
+            return None;
+        }
+        Some([be16(bytes, behind)?, be16(bytes, behind + 2)?])
+    }
+
     fn with_transport(&self, id: FlowId, bytes: &[u8], protocol: u8, at: usize) -> FlowId {
         let (UDP | TCP, Some(src), Some(dst)) = (protocol, be16(bytes, at), be16(bytes, at + 2)) else {
             return id;

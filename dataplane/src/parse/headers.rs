@@ -6,7 +6,7 @@ pub(super) const MAC_CONTROL: u16 = 0x8808;
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 pub(super) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
+pub(super) const UDP: u8 = 17;
 
 /// Tags that may stand in front of the EtherType: 802.1Q, 802.1ad, and the older QinQ value.
 #[inline(always)]

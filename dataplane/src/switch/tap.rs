@@ -20,7 +20,7 @@ use crate::fdb::Lookup;
 use crate::flows::{Addresses, FlowId};
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
-use crate::parse::{Kind, Parsed, Profile, UDP};
+use crate::parse::{Kind, Parsed, Profile};
 use crate::portset::PortSet;
 use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use crate::vlan::FrameVlan;
@@ -63,8 +63,10 @@ impl Filter {
     pub fn admits(&self, profile: &Profile, bytes: &[u8], len: usize, parsed: &Parsed) -> bool {
         self.admits_addresses(bytes, parsed)
             && self.admits_ethertype(profile, bytes)
-            && (self.udp_port.is_none() && self.ip.is_none() && self.qp.is_none()
-                || self.is_flow(profile.flow_id(bytes, len)))
+            && self
+                .udp_port
+                .is_none_or(|port| profile.udp_ports(bytes).is_some_and(|ends| ends.contains(&port)))
+            && (self.ip.is_none() && self.qp.is_none() || self.is_flow(profile.flow_id(bytes, len)))
     }
 
     fn admits_ethertype(&self, profile: &Profile, bytes: &[u8]) -> bool {
@@ -87,9 +89,7 @@ impl Filter {
             Some(Addresses::Ip(src, dst)) => [Some(src), Some(dst)],
             _ => [None; 2],
         };
-        let ports = flow.filter(|flow| flow.protocol() == UDP).and_then(|flow| flow.ports());
         self.ip.is_none_or(|ip| ends.contains(&Some(ip)))
-            && self.udp_port.is_none_or(|port| ports.is_some_and(|(src, dst)| [src, dst].contains(&port)))
             && self.qp.is_none_or(|qp| flow.and_then(|flow| flow.qp()) == Some(qp))
     }
 }
