@@ -71,6 +71,19 @@ struct Slot {
     closed: bool,
 }
 
+impl Slot {
+    /// A contribution says what the others say. One that contributes nothing says the operation, and where messages are single
+    /// packets, which.
+    fn agrees(&self, part: &Part<'_>) -> bool {
+        if part.source && self.sources != 0 {
+            return self.head == part.head;
+        }
+        let same_index = self.head.index == part.head.index;
+        self.head.operation == part.head.operation
+            && (same_index || matches!(part.head.operation, Primitive::Broadcast(_)))
+    }
+}
+
 /// What a slot holds when it goes out.
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered {
@@ -144,7 +157,9 @@ impl Collector {
     #[inline]
     pub fn place(&mut self, child: usize, number: u64, part: &Part<'_>, now: Nanos) -> Placed {
         if number < self.base {
-            return Placed::Late;
+            // What went out is known until its slot is taken again.
+            let gone = &self.slots[self.at(number)];
+            return if gone.number == number && !gone.agrees(part) { Placed::Mismatch } else { Placed::Late };
         }
         if number - self.base >= self.slots.len() as u64 {
             return Placed::Full;
@@ -168,15 +183,7 @@ impl Collector {
             };
         }
         debug_assert_eq!(slot.number, number);
-        // One that contributes nothing says the operation, and where messages are single packets, which.
-        let same = if part.source && slot.sources != 0 {
-            slot.head == part.head
-        } else {
-            slot.head.operation == part.head.operation
-                && (slot.head.index == part.head.index
-                    || matches!(part.head.operation, Primitive::Broadcast(_)))
-        };
-        if !same {
+        if !slot.agrees(part) {
             return Placed::Mismatch;
         }
         if part.source {

@@ -182,6 +182,17 @@ fn a_late_child_is_left_out_after_the_deadline_and_counted() {
     assert_eq!(report.counters.most_open, 2);
 }
 
+/// Else it would be one packet behind from there on, and left out of sums that it believes to be in.
+#[test]
+fn a_late_child_that_says_something_else_than_the_others_ends_the_job() {
+    let mut hand = Hand::new(2, |job| job.straggler = Straggler::Partial(100_000));
+    hand.only(0, 0, &words(&[1]));
+    hand.wait(200_000);
+    hand.only(1, 0, &words(&[1, 2]));
+    assert_eq!(hand.drops(Drop::Mismatch), 1);
+    assert!(matches!(hand.report().state, State::Failing(Failure::Mismatch, 1, _)));
+}
+
 #[test]
 fn a_barrier_is_never_partial_and_abort_ends_the_job() {
     for (straggler, barrier) in [(Straggler::Partial(100_000), true), (Straggler::Abort(100_000), false)] {
