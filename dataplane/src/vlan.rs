@@ -15,7 +15,7 @@ const VIDS: usize = 4096;
 /// No VLAN has this id (802.1Q table 9-2).
 pub const RESERVED_VID: u16 = 4095;
 /// EtherType of the tag.
-pub(crate) const TPID: u16 = 0x8100;
+pub const TPID: u16 = 0x8100;
 /// Bytes of a tag.
 pub const TAG_BYTES: usize = 4;
 

@@ -254,9 +254,9 @@ impl Collector {
         slot.closed
     }
 
-    /// Numbers that are open, oldest to newest.
+    /// Numbers that are open: each has a buffer.
     pub fn open(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.arrived != 0).count()
+        self.slots.len() - self.free.len()
     }
 
     /// Everything that decides what happens next; payloads follow from numbers and children.

@@ -341,7 +341,7 @@ impl Job {
         let (children, alive) = (self.params.children.len(), self.alive());
         let midst = alive & self.midst & self.in_messages();
         if midst != 0 {
-            // IBTA 9.7.4.1.1: what has begun as a message of several packets goes on as one, and its last packet has a byte.
+            // To a responder what has begun as a message of several packets goes on as one, and its last packet has a byte.
             self.down.payload_mut()[0] = 0;
             self.down.push(Entry::last_word(midst, word));
         }

@@ -33,11 +33,11 @@ impl Profile {
     /// Source and destination port of UDP over IP. `None`: it is none, or a later fragment of it.
     pub fn udp_ports(&self, bytes: &[u8]) -> Option<[u16; 2]> {
         let tags = headers::tags(bytes, self.ethertype.filter(|_| self.ip)?, self.vlan)?;
-        let Endpoints { protocol, behind, fragment, .. } = endpoints(bytes, tags.ethertype, tags.payload)?;
-        if protocol != UDP || fragment & 0x1fff != 0 {
+        let ip = endpoints(bytes, tags.ethertype, tags.payload)?;
+        if ip.protocol != UDP || ip.is_later_fragment() {
             return None;
         }
-        Some([be16(bytes, behind)?, be16(bytes, behind + 2)?])
+        Some([be16(bytes, ip.behind)?, be16(bytes, ip.behind + 2)?])
     }
 
     fn with_transport(&self, id: FlowId, bytes: &[u8], protocol: u8, at: usize) -> FlowId {
@@ -65,7 +65,8 @@ impl Profile {
 /// The flow by a well-formed IP header alone, and the protocol and place of what follows it, if that is not the rest of a fragmented
 /// packet.
 fn internet(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Option<(FlowId, Option<(u8, usize)>)> {
-    let Endpoints { ends: [src, dst], protocol, behind, end, fragment } = endpoints(bytes, ethertype, at)?;
+    let ip = endpoints(bytes, ethertype, at)?;
+    let Endpoints { ends: [src, dst], protocol, behind, end, .. } = ip;
     if end < behind || end > len || behind > bytes.len() {
         return None;
     }
@@ -73,6 +74,5 @@ fn internet(bytes: &[u8], len: usize, ethertype: u16, at: usize) -> Option<(Flow
         IPV4 => FlowId::of_ipv4(protocol, src as u32, dst as u32),
         _ => FlowId::of_ipv6(protocol, src, dst),
     };
-    let first = fragment & 0x1fff == 0;
-    Some((id, first.then_some((protocol, behind))))
+    Some((id, (!ip.is_later_fragment()).then_some((protocol, behind))))
 }

@@ -10,7 +10,7 @@ pub(super) const UDP: u8 = 17;
 
 /// Tags that may stand in front of the EtherType: 802.1Q, 802.1ad, and the older QinQ value.
 #[inline(always)]
-pub(crate) fn is_tag(ethertype: u16) -> bool {
+pub fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
@@ -84,6 +84,13 @@ pub(super) struct Endpoints {
     pub end: usize,
     /// IPv4: fragment offset, and in bit 13 whether more fragments follow.
     pub fragment: u16,
+}
+
+impl Endpoints {
+    /// What stands behind the header is no transport header, but the rest of a fragmented packet.
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment & 0x1fff != 0
+    }
 }
 
 /// Reads those of an IP header at `at`, whatever the lengths it states. `None`: it is none, or not all of it is there.

@@ -18,7 +18,7 @@ mod tests;
 pub use flow_hash::HashFields;
 pub use flow_key::FlowKey;
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
-pub(crate) use headers::is_tag;
+pub use headers::is_tag;
 pub(crate) use key::in_vlan;
 pub use key::{GROUP_BIT, KeyParts, key_space};
 pub use membership::MembershipFrame;

@@ -3,12 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_dataplane::multicast::IpVersion;
+use weir_dataplane::parse::is_tag;
 use weir_dataplane::types::Mac;
+use weir_dataplane::vlan::TPID;
 
 /// EtherTypes.
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Protocols of IP.
 const HOP_BY_HOP: u8 = 0;
 const IGMP: u8 = 2;
@@ -96,7 +97,7 @@ impl Malformed {
 pub fn decode(frame: &[u8]) -> Result<Message, Malformed> {
     let (mut ethertype, mut at) = (be16(frame, 12).ok_or(Malformed::Ip)?, 14);
     for _ in 0..2 {
-        if TAGS.contains(&ethertype) {
+        if is_tag(ethertype) {
             ethertype = be16(frame, at + 2).ok_or(Malformed::Ip)?;
             at += 4;
         }
@@ -357,7 +358,7 @@ pub fn query(from: &QuerySource, group: Option<IpAddr>, response_ms: u64, interv
     let mut frame = [to.0, from.mac.0].concat();
     if let Some(vid) = from.tag {
         // Network control (802.1Q table I-1 has its own class; this is what IGMP of Linux bridges has, too).
-        frame.extend(TAGS[0].to_be_bytes());
+        frame.extend(TPID.to_be_bytes());
         frame.extend(vid.to_be_bytes());
     }
     frame.extend(ethertype.to_be_bytes());

@@ -95,7 +95,7 @@ fn what_is_sent_is_understood() {
                 let frame = query(&from, group, 10_000, 125_000);
                 let source = from.address;
                 assert_eq!(decode(&frame), Ok(Message::Query { source, group, response_ms: 10_000 }));
-                assert_eq!(frame[12..14] == TAGS[0].to_be_bytes(), tag.is_some());
+                assert_eq!(frame[12..14] == TPID.to_be_bytes(), tag.is_some());
             }
         }
     }
