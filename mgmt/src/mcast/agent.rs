@@ -115,20 +115,33 @@ pub struct Agent {
 pub type Send<'a> = &'a mut dyn FnMut(usize, Vec<u8>) -> bool;
 
 impl Agent {
-    /// Another configuration is in force: VLANs that are still snooped go on. All is told anew, since the tables may have been changed by it.
+    /// Another configuration is in force. What is known of a VLAN is forgotten if it is not snooped any more; what is known at a port of it,
+    /// if the port has left it. What was known at a LAG, or at a port that joined one, is known wherever its links are known now: hosts
+    /// behind them have not heard of it. Rules and addresses hold from now on, and void nothing. All is told anew, since the tables
+    /// may have been changed by the configuration.
     pub fn configure(&mut self, settings: Settings) {
-        let known: BTreeMap<u16, [Vlan; 2]> = std::mem::take(&mut self.vlans);
-        let is_same = self.settings.rules == settings.rules
-            && self.settings.addresses == settings.addresses
-            && self.settings.known_at == settings.known_at;
-        let mut known = if is_same { known } else { BTreeMap::new() };
+        let mut known = std::mem::take(&mut self.vlans);
         self.counters.resize(settings.macs.len(), Counters::default());
         self.untold.0.extend(self.unjoined.keys());
         self.untold.1.extend(self.groups.keys());
         (self.unjoined, self.groups) = Default::default();
-        for (VlanSettings { vid, .. }, at) in settings.vlans.iter().zip(0..) {
-            let fresh = || [0, 1].map(|version| Vlan::new(settings.addresses[version], at * STAGGER));
-            self.vlans.insert(*vid, known.remove(vid).unwrap_or_else(fresh));
+        for (VlanSettings { vid, ports, .. }, n) in settings.vlans.iter().zip(0..) {
+            let at = |port: PortId| {
+                let links = ports.iter().map(|of| of.port);
+                let were_there = links.filter(|link| self.settings.known_at.get(link.index()) == Some(&port));
+                were_there.map(|link| settings.known_at[link.index()]).collect()
+            };
+            let delay = n * STAGGER;
+            let versions = match known.remove(vid) {
+                Some(mut versions) => {
+                    for vlan in &mut versions {
+                        vlan.reconfigure(settings.addresses[vlan.version() as usize], delay, &at);
+                    }
+                    versions
+                }
+                None => [0, 1].map(|version| Vlan::new(settings.addresses[version], delay)),
+            };
+            self.vlans.insert(*vid, versions);
         }
         self.settings = Arc::new(settings);
         let vids: Vec<u16> = self.vlans.keys().copied().collect();

@@ -144,6 +144,112 @@ fn a_configuration_that_changes_keeps_what_it_says_nothing_of() {
     assert!(agent.reading(13 * S).vlans.is_empty());
 }
 
+/// Ports of the VLAN where the group has members; tables have it so.
+fn members(agent: &mut Agent, vid: u16, now: u64) -> Vec<u16> {
+    step(agent, now, &|_| true);
+    let reading = agent.reading(now);
+    let vlan = reading.vlans.iter().find(|vlan| vlan.vid == vid && vlan.version == IpVersion::V4).unwrap();
+    let known: Vec<u16> =
+        vlan.groups.iter().flat_map(|group| &group.members).map(|(port, _)| port.0).collect();
+    let in_tables = agent.groups.get(&key(vid)).copied();
+    assert_eq!(in_tables, Some(set(&known)).filter(|_| !known.is_empty()));
+    known
+}
+
+#[test]
+fn a_configuration_voids_what_was_known_at_ports_that_left_their_vlan_and_nothing_else() {
+    let with = |change: &dyn Fn(&mut Settings)| {
+        let mut agent = Agent::default();
+        agent.configure(settings());
+        step(&mut agent, 0, &|_| true);
+        for port in [1, 3] {
+            agent.receive(port, 10, &report(0x16), 5);
+            agent.receive(port, 20, &report(0x16), 5);
+        }
+        step(&mut agent, 10 * S, &|_| true);
+        let mut other = settings();
+        change(&mut other);
+        agent.configure(other);
+        agent
+    };
+    for change in [
+        (&|of: &mut Settings| of.rules.fast_leave = false) as &dyn Fn(&mut Settings),
+        &|of| of.rules.port_max_groups = 9,
+        &|of| of.rules.max_groups = 1,
+        &|of| of.rules.query_interval = 20 * S,
+        &|of| of.addresses[0] = "10.0.0.1".parse().unwrap(),
+        // A LAG elsewhere.
+        &|of| of.known_at[1] = PortId(0),
+    ] {
+        let mut agent = with(change);
+        let elsewhere = u16::from(agent.settings.known_at[1] == PortId(1));
+        for vid in [10, 20] {
+            assert_eq!(members(&mut agent, vid, 11 * S), [elsewhere, 2], "{:?}", agent.settings);
+        }
+    }
+    // Those of a LAG are behind any of its links, and what was behind a link is behind its LAG.
+    let mut apart = with(&|of| of.known_at[3] = PortId(3));
+    assert_eq!(members(&mut apart, 10, 11 * S), [1, 2, 3]);
+    apart.receive(2, 10, &report(0x17), 11 * S);
+    assert_eq!(members(&mut apart, 10, 11 * S), [1, 3]);
+    let mut first_left = settings();
+    first_left.known_at[3] = PortId(1);
+    apart.configure(first_left);
+    assert_eq!(members(&mut apart, 10, 12 * S), [1]);
+    // A port that has left a VLAN, and a LAG of which one link has.
+    let mut agent = with(&|of| of.vlans[0].ports.retain(|of| ![1, 2].contains(&of.port.0)));
+    assert_eq!((members(&mut agent, 10, 11 * S), members(&mut agent, 20, 11 * S)), (vec![2], vec![1, 2]));
+    agent.configure(settings());
+    assert_eq!(members(&mut agent, 10, 12 * S), [2], "it has been forgotten");
+    let mut agent = with(&|of| drop(of.vlans.remove(0)));
+    agent.configure(settings());
+    assert_eq!((members(&mut agent, 10, 11 * S), members(&mut agent, 20, 11 * S)), (vec![], vec![1, 2]));
+}
+
+#[test]
+fn new_limits_and_intervals_hold_from_then_on() {
+    let mut agent = Agent::default();
+    agent.configure(settings());
+    let ask = |agent: &mut Agent, now: u64| {
+        let mut sent = 0;
+        agent.tick(now, &|_| true, &mut |_, _| {
+            sent += 1;
+            true
+        });
+        sent
+    };
+    assert_eq!((0..=132).map(|s| ask(&mut agent, s * S)).sum::<u32>(), 2 * 2 * 2 * 4);
+    agent.receive(1, 10, &report(0x16), 132 * S);
+    let mut other = settings();
+    (other.rules.max_groups, other.rules.port_max_groups, other.rules.query_interval) = (1, 0, 10 * S);
+    agent.configure(other);
+    agent.receive(0, 10, &report(0x16), 132 * S);
+    assert_eq!((members(&mut agent, 10, 132 * S), agent.reading(0).ports[0].refused), (vec![1], 1));
+    let sent: u32 = (133..=143).map(|s| ask(&mut agent, s * S)).sum();
+    assert_eq!(sent, 2 * 2 * 4, "all are asked after the new interval, not the old one");
+}
+
+#[test]
+fn who_asks_stays_where_it_is() {
+    let mut agent = Agent::default();
+    agent.configure(settings());
+    let from = QuerySource { mac: MAC, address: "10.0.0.1".parse().unwrap(), tag: None };
+    agent.receive(3, 10, &query(&from, None, 10_000, 125_000), 0);
+    let at = |agent: &Agent| (agent.reading(1).vlans[0].asker, agent.reading(1).vlans[0].routers);
+    let other = |port| Asker::Other { address: from.address, port: PortId(port) };
+    assert_eq!(at(&agent), (other(2), set(&[2])));
+    let mut first_left = settings();
+    first_left.known_at[3] = PortId(3);
+    first_left.vlans[0].ports.remove(2);
+    agent.configure(first_left);
+    assert_eq!(at(&agent), (other(3), set(&[3])));
+    let mut gone = settings();
+    gone.vlans[0].ports.truncate(2);
+    agent.configure(gone);
+    step(&mut agent, 1, &|_| true);
+    assert_eq!(at(&agent), (Asker::Switch, PortSet::EMPTY));
+}
+
 #[test]
 fn frames_are_counted_by_what_they_are() {
     let mut agent = Agent::default();

@@ -130,6 +130,25 @@ impl Vlan {
         }
     }
 
+    /// Another configuration is in force. `at`: the ports where that is known now which was known at a port: none, if it has left the
+    /// VLAN, and several, if those of a LAG are no longer one. What is known, the time it is known for and who asks stay otherwise.
+    pub fn reconfigure(&mut self, own: IpAddr, delay: u64, at: &dyn Fn(PortId) -> BTreeSet<PortId>) {
+        (self.own, self.delay) = (own, delay);
+        let querier = self.querier.take();
+        self.querier = querier.and_then(|of| Some(Querier { port: at(of.port).first().copied()?, ..of }));
+        self.routers = moved(&self.routers, at, |expires| *expires);
+        (self.count, self.of_port) = Default::default();
+        self.groups.retain(|_, groups| {
+            groups.retain(|_, ports| {
+                *ports = moved(ports, at, |member| member.expires);
+                self.count += usize::from(!ports.is_empty());
+                ports.keys().for_each(|port| *self.of_port.entry(*port).or_default() += 1);
+                !ports.is_empty()
+            });
+            !groups.is_empty()
+        });
+    }
+
     /// Somebody else who asks.
     pub fn querier(&self) -> Option<&Querier> {
         self.querier.as_ref()
@@ -239,7 +258,11 @@ impl Vlan {
             // RFC 3376 8.6, 8.7: so many queries at start, faster than later ones.
             (true, None) => self.next_query = Some((now + self.delay, ROBUSTNESS)),
             (false, Some(_)) => self.next_query = None,
-            _ => {}
+            // The interval may have become shorter.
+            (true, Some((at, left))) => {
+                self.next_query = Some((at.min(now + self.delay + rules.query_interval), left));
+            }
+            (false, None) => {}
         }
         let asks = self.is_querier() || self.querier.is_some();
         match (asks, self.asked_since) {
@@ -385,6 +408,22 @@ impl Vlan {
     pub fn version(&self) -> IpVersion {
         self.version
     }
+}
+
+/// What is known by port, where each is known now; of several at one port that which is known longest.
+fn moved<T: Copy>(
+    known: &BTreeMap<PortId, T>,
+    at: &dyn Fn(PortId) -> BTreeSet<PortId>,
+    expires: impl Fn(&T) -> u64,
+) -> BTreeMap<PortId, T> {
+    let mut moved: BTreeMap<PortId, T> = BTreeMap::new();
+    for (port, one) in known.iter().flat_map(|(port, one)| at(*port).into_iter().map(move |at| (at, one))) {
+        let known = moved.entry(port).or_insert(*one);
+        if expires(one) > expires(known) {
+            *known = *one;
+        }
+    }
+    moved
 }
 
 /// The first of two addresses wins an election: the lower one, and any before none.
