@@ -70,6 +70,11 @@ pub trait RateAlgorithm: CongestionControl {
     /// Takes over the rate that another one has come to, bits/s.
     fn go_on_from(&mut self, rate: u64, now: Nanos);
 
+    /// At full rate, too, a CNP that has come is still to take effect.
+    fn cut_is_pending(&self) -> bool {
+        false
+    }
+
     /// Its state as registers have it, and the record of what moved its rate; `None`: registers know nothing of it.
     fn dcqcn(&self) -> Option<&RateControl> {
         None
@@ -88,6 +93,10 @@ impl RateAlgorithm for RateControl {
 
     fn go_on_from(&mut self, rate: u64, now: Nanos) {
         Self::go_on_from(self, rate, now);
+    }
+
+    fn cut_is_pending(&self) -> bool {
+        Self::cut_is_pending(self)
     }
 
     fn dcqcn(&self) -> Option<&RateControl> {
@@ -171,7 +180,7 @@ struct Firmware {
     /// Its rate at its highest, bits/s.
     max_rate: u64,
     period: Nanos,
-    /// Its next look, a multiple of its period; `None`: nothing to look at.
+    /// Its next look, a multiple of its period; `None`: the last one found full speed, and nothing has happened since.
     due: Option<Nanos>,
     /// Its last one.
     looked: Nanos,
@@ -211,9 +220,14 @@ impl Firmware {
         self.control.permit().rate_bps
     }
 
-    /// Full speed: there is nothing to look at.
+    /// At full speed there is no budget.
     fn is_full(&self) -> bool {
         self.rate() >= self.max_rate
+    }
+
+    /// Sees to it that firmware looks once more, whatever the rate is now: that look alone brings hardware to the rate.
+    fn look_again(&mut self, now: Nanos) {
+        self.due = self.due.or(Some(self.after(now)));
     }
 
     /// The state a record begins with: of what another algorithm has besides its rate nothing is known.
@@ -249,7 +263,8 @@ impl Firmware {
         let sent = i64::try_from(std::mem::take(&mut self.sent)).unwrap_or(i64::MAX);
         // An idle queue pair saves up one look at most.
         self.budget = self.budget.saturating_add(earned).saturating_sub(sent).min(earned);
-        (self.looked, self.due) = (now, (!full).then(|| self.after(now)));
+        let settled = full && !self.control.cut_is_pending();
+        (self.looked, self.due) = (now, (!settled).then(|| self.after(now)));
         if full {
             self.budget = 0;
         }
@@ -288,7 +303,7 @@ impl RateController {
     }
 
     /// Does something else from now on (CC-024: all of it can be set at run time). The rate goes on from where it is, within
-    /// its new bounds, also where another one decides than before.
+    /// its new bounds, also where another one decides than before; so does a trace.
     ///
     /// # Errors
     /// What does not fit; nothing is changed.
@@ -297,24 +312,24 @@ impl RateController {
         let Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period } = *dcqcn;
         params.check()?;
         let held = (self.settings.scheme, self.settings.firmware_algorithm);
-        let mut firmware = match (scheme, firmware_algorithm) == held {
-            true => self.firmware.take(),
-            false => Firmware::of(dcqcn, now)?,
-        };
         if (scheme, firmware_algorithm) != held {
-            let rate = self.rate();
+            let firmware = Firmware::of(dcqcn, now)?;
+            let (rate, trace) = (self.rate(), self.trace_slot().take());
+            self.firmware = firmware;
+            *self.trace_slot() = trace;
             self.point.control_mut().go_on_from(rate, now);
-            firmware.iter_mut().for_each(|firmware| firmware.control.go_on_from(rate, now));
+            self.firmware.iter_mut().for_each(|firmware| firmware.control.go_on_from(rate, now));
             self.point.mask(false);
         }
         self.point.configure(&Globals { scheme, params, outstanding }, now)?;
-        if let Some(firmware) = &mut firmware {
+        if let Some(firmware) = &mut self.firmware {
             firmware.control.configure(params, now)?;
             (firmware.period, firmware.max_rate) = (firmware_period, params.max_rate);
-            firmware.due = (!firmware.is_full()).then_some(firmware.after(now));
+            let looks = firmware.due.is_some() || !firmware.is_full();
+            firmware.due = looks.then(|| firmware.after(now));
             self.point.write_rate(firmware.rate());
         }
-        (self.settings, self.firmware) = (*dcqcn, firmware);
+        self.settings = *dcqcn;
         Ok(())
     }
 
@@ -352,20 +367,14 @@ impl RateController {
             }
             of_algorithm => self.control_mut().write(of_algorithm, value, now),
         }
-        if let Some(firmware) = &mut self.firmware {
-            let full = firmware.is_full();
-            firmware.due = if full { None } else { firmware.due.or(Some(firmware.after(now))) };
+        if let (Register::Rate, Some(firmware)) = (register, &mut self.firmware) {
+            firmware.look_again(now);
         }
     }
 
     /// Firmware that runs another algorithm than DCQCN.
     fn other(&self) -> Option<&Firmware> {
         self.firmware.as_deref().filter(|firmware| firmware.control.dcqcn().is_none())
-    }
-
-    /// The same, to be changed.
-    fn other_mut(&mut self) -> Option<&mut Firmware> {
-        self.firmware.as_deref_mut().filter(|firmware| firmware.control.dcqcn().is_none())
     }
 
     /// `sq_arb_mask` and the rest of [`ARBITRATION`](super::registers::ARBITRATION).
@@ -386,7 +395,7 @@ impl RateController {
         self.point.on_cnp(now);
         if let Some(firmware) = &mut self.firmware {
             firmware.cnp = true;
-            firmware.due = firmware.due.or(Some(firmware.after(now)));
+            firmware.look_again(now);
         }
     }
 
@@ -441,17 +450,22 @@ impl RateController {
     /// Starts to record what moves the rate, from an empty trace (CC-021). Of another algorithm than DCQCN a look that
     /// raised the rate is recorded as an additive increase by the timer.
     pub fn start_trace(&mut self) {
-        match self.other_mut() {
-            Some(firmware) => firmware.trace = Some(Box::new(Trace::new(firmware.state()))),
-            None => self.control_mut().start_trace(),
-        }
+        let state = self.other().map_or_else(|| self.control().state(), Firmware::state);
+        *self.trace_slot() = Some(Box::new(Trace::new(state)));
     }
 
     /// Stops that; what was recorded can still be read.
     pub fn stop_trace(&mut self) {
-        match self.other_mut() {
-            Some(firmware) => firmware.trace.iter_mut().for_each(|trace| trace.stop()),
-            None => drop(self.control_mut().stop_trace()),
+        self.trace_slot().iter_mut().for_each(|trace| trace.stop());
+    }
+
+    /// Where whoever decides the rate records: hardware, firmware's DCQCN, or firmware for another algorithm.
+    fn trace_slot(&mut self) -> &mut Option<Box<Trace>> {
+        match self.firmware.as_deref_mut() {
+            None => self.point.control_mut().trace_slot(),
+            Some(Firmware { control, trace, .. }) => {
+                control.dcqcn_mut().map_or(trace, |dcqcn| dcqcn.trace_slot())
+            }
         }
     }
 
@@ -494,199 +508,5 @@ impl CongestionControl for RateController {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::registers::Register;
-    use super::super::scheme::UNLIMITED;
-    use super::super::trace::Cause;
-    use super::*;
-
-    const LINE: u64 = 80_000_000_000;
-    const PERIOD: Nanos = 10_000;
-
-    fn adapter(scheme: Scheme) -> RateController {
-        let (params, outstanding) = (Params::paper(LINE), Outstanding::adapter(30_000));
-        let firmware_algorithm = FirmwareAlgorithm::Dcqcn;
-        let dcqcn = Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period: PERIOD };
-        RateController::new(&dcqcn, 0).unwrap()
-    }
-
-    /// One whose firmware backs off, 1 Gbit/s more every 30 us.
-    fn backs_off(scheme: Scheme) -> RateController {
-        let params = Params { additive: 1_000_000_000, increase_period: 30_000, ..Params::paper(LINE) };
-        let held = *adapter(scheme).settings();
-        RateController::new(&Dcqcn { params, firmware_algorithm: FirmwareAlgorithm::Backoff, ..held }, 0)
-            .unwrap()
-    }
-
-    /// Sends as much as it may until `until`; bytes per period.
-    fn play(adapter: &mut RateController, from: Nanos, until: Nanos) -> Vec<u64> {
-        let mut per_period = vec![0; ((until - from) / PERIOD) as usize];
-        let mut due = from;
-        for now in from..until {
-            adapter.handle_timeout(now);
-            let allowed = adapter.allowance();
-            if now >= due && allowed.outstanding > 0 {
-                adapter.on_sent(1000, now);
-                per_period[((now - from) / PERIOD) as usize] += 1000;
-                due = now + 8_000_000_000_000 / allowed.rate;
-            }
-        }
-        per_period
-    }
-
-    #[test]
-    fn cc018_to_cc020_one_cnp_under_each_scheme() {
-        let mut hardware = adapter(Scheme::Hardware);
-        let mut rate = adapter(Scheme::FirmwareRate);
-        let mut stop = adapter(Scheme::Firmware);
-        for adapter in [&mut hardware, &mut rate, &mut stop] {
-            assert_eq!(adapter.next_timeout(), None, "at full rate nobody looks");
-            adapter.start_trace();
-            adapter.on_cnp(12_345);
-        }
-        // Scheme 1 cuts at once; scheme 2 limits the requests at once and the rate when firmware looks;
-        // scheme 3 limits neither, and firmware can only stop the queue pair.
-        assert_eq!(hardware.allowance(), Allowance { rate: hardware.rate(), outstanding: 8 });
-        assert!(hardware.rate() < LINE * 6 / 10);
-        assert_eq!(rate.allowance(), Allowance { rate: LINE, outstanding: 8 });
-        assert_eq!(stop.allowance(), Allowance { rate: LINE, outstanding: UNLIMITED });
-        assert_eq!((rate.next_timeout(), stop.next_timeout()), (Some(20_000), Some(20_000)));
-        rate.handle_timeout(20_000);
-        stop.handle_timeout(20_000);
-        assert_eq!(rate.allowance(), Allowance { rate: hardware.rate(), outstanding: 8 });
-        assert_eq!(stop.allowance().rate, LINE);
-        assert_eq!(stop.rate(), hardware.rate());
-        // The record is of the machine that decides; hardware's registers show a rate that nobody moved.
-        for adapter in [&hardware, &rate, &stop] {
-            assert_eq!(adapter.trace().unwrap().entries()[0].cause, Cause::Decrease);
-        }
-        let units = |adapter: &RateController, r| adapter.registers(20_001).read(r);
-        assert_eq!(units(&rate, Register::Rate) & 0xffff, 10_240);
-        assert!(units(&rate, Register::CcRate) < 6_200);
-        assert_eq!(units(&stop, Register::CcRate), 10_240);
-    }
-
-    #[test]
-    fn cc020_stops_and_starts_come_to_the_rate() {
-        let (mut even, mut bursts) = (adapter(Scheme::FirmwareRate), adapter(Scheme::Firmware));
-        let sum = |sent: &[u64]| sent.iter().sum::<u64>();
-        let mut sent = [&mut even, &mut bursts].map(|adapter| {
-            adapter.on_cnp(0);
-            play(adapter, 0, 50 * PERIOD)
-        });
-        // The same algorithm, hence the same bytes within a look or two.
-        let [a, b] = [sum(&sent[0]), sum(&sent[1])];
-        assert!(a.abs_diff(b) <= 2 * LINE * PERIOD / 8_000_000_000, "{a} {b}");
-        // A rate is in every period, a mask all or nothing.
-        let full = LINE * PERIOD / 8_000_000_000;
-        let sent = sent.each_mut().map(|sent| sent.split_off(2));
-        assert!(sent[0].iter().all(|bytes| (full / 3..=full).contains(bytes)), "{:?}", sent[0]);
-        assert!(sent[1].iter().all(|bytes| *bytes == 0 || *bytes >= full - 2000), "{:?}", sent[1]);
-        assert!(sent[1].contains(&0));
-    }
-
-    #[test]
-    fn cc019_another_algorithm_writes_the_rate() {
-        let mut adapter = backs_off(Scheme::FirmwareRate);
-        adapter.start_trace();
-        adapter.on_cnp(12_345);
-        assert_eq!(adapter.allowance(), Allowance { rate: LINE, outstanding: 8 }, "nobody has looked");
-        adapter.handle_timeout(20_000);
-        assert_eq!(adapter.allowance(), Allowance { rate: LINE / 2, outstanding: 8 });
-        // Looks at 30 and 40 us find nothing to raise; the timer ends at 50 us.
-        (3..=5).for_each(|look| adapter.handle_timeout(look * PERIOD));
-        assert_eq!(adapter.allowance().rate, LINE / 2 + 1_000_000_000);
-        // As often as it takes, then nobody looks.
-        (6..=200).for_each(|look| adapter.handle_timeout(look * PERIOD));
-        assert_eq!((adapter.rate(), adapter.next_timeout()), (LINE, None));
-        let trace = adapter.trace().unwrap();
-        assert_eq!(trace.initial().current, LINE);
-        let first: Vec<_> = trace.entries()[..2].iter().map(|e| (e.cause, e.rate, e.at)).collect();
-        let raised = LINE / 2 + 1_000_000_000;
-        assert_eq!(first, [(Cause::Decrease, LINE / 2, 20_000), (Cause::TimerAdditive, raised, 50_000)]);
-        assert_eq!((trace.counts().decrease, trace.counts().timer), (1, 40), "all 40 steps of a Gbit/s");
-        adapter.stop_trace();
-        assert!(!adapter.trace().unwrap().is_running());
-    }
-
-    #[test]
-    fn cc020_another_algorithm_stops_and_starts_the_queue_pair() {
-        let (mut even, mut bursts) = (backs_off(Scheme::FirmwareRate), backs_off(Scheme::Firmware));
-        let [a, b] = [&mut even, &mut bursts].map(|adapter| {
-            adapter.on_cnp(0);
-            play(adapter, 0, 50 * PERIOD).iter().sum::<u64>()
-        });
-        assert!(a.abs_diff(b) <= 2 * LINE * PERIOD / 8_000_000_000, "{a} {b}");
-        assert_eq!((even.rate(), bursts.rate()), (56_000_000_000, 56_000_000_000), "16 raises since the cut");
-        assert_eq!(bursts.allowance().rate, LINE);
-    }
-
-    #[test]
-    fn cc015_registers_of_another_algorithm() {
-        let mut adapter = backs_off(Scheme::FirmwareRate);
-        adapter.on_cnp(0);
-        adapter.handle_timeout(PERIOD);
-        let of = |adapter: &RateController, register| adapter.read(register, PERIOD);
-        assert_eq!(of(&adapter, Register::Rate), 5_120 << 16 | 5_120);
-        assert_eq!((of(&adapter, Register::CcRate), of(&adapter, Register::Alpha)), (5_120, 1023));
-        adapter.write(Register::Rate, 2_560, PERIOD);
-        adapter.handle_timeout(2 * PERIOD);
-        assert_eq!((adapter.rate(), adapter.allowance().rate), (20_000_000_000, 20_000_000_000));
-        adapter.write(Register::Rate, 10_240, PERIOD);
-        assert_eq!(adapter.next_timeout(), Some(30_000), "full: only the limit of requests ends");
-    }
-
-    #[test]
-    fn cc024_the_algorithm_of_firmware_changes_at_run_time() {
-        let mut adapter = adapter(Scheme::FirmwareRate);
-        adapter.on_cnp(0);
-        adapter.handle_timeout(PERIOD);
-        let (cut, held) = (adapter.rate(), *adapter.settings());
-        assert!(cut < LINE);
-        let backoff = Dcqcn { firmware_algorithm: FirmwareAlgorithm::Backoff, ..held };
-        adapter.configure(&backoff, PERIOD).unwrap();
-        assert_eq!((adapter.rate(), adapter.allowance().rate), (cut, cut), "the rate goes on");
-        adapter.on_cnp(PERIOD + 1);
-        adapter.handle_timeout(2 * PERIOD);
-        assert_eq!(adapter.rate(), cut / 2);
-        let slow = Params { max_rate: LINE / 8, initial_rate: LINE / 8, ..Params::paper(LINE / 8) };
-        adapter.configure(&Dcqcn { params: slow, ..backoff }, 2 * PERIOD).unwrap();
-        assert_eq!((adapter.rate(), adapter.next_timeout()), (LINE / 8, Some(40_001)));
-        adapter.configure(&held, 3 * PERIOD).unwrap();
-        assert_eq!(adapter.rate(), LINE / 8);
-    }
-
-    #[test]
-    fn cc015_bytes_are_those_on_the_wire() {
-        let mut adapter = adapter(Scheme::Hardware);
-        adapter.on_sent(1_000, 100);
-        adapter.on_sent(20, 100);
-        // FCS, preamble and gap are 24 bytes, and no frame is shorter than 60.
-        assert_eq!(adapter.registers(100).read(Register::CcByteCount), 1_024 + 84);
-    }
-
-    #[test]
-    fn all_cnps_between_two_looks_are_one() {
-        let (mut one, mut many) = (adapter(Scheme::FirmwareRate), adapter(Scheme::FirmwareRate));
-        one.on_cnp(500);
-        (0..9).for_each(|i| many.on_cnp(500 + i * 1000));
-        one.handle_timeout(PERIOD);
-        many.handle_timeout(PERIOD);
-        assert_eq!(one.rate(), many.rate());
-    }
-
-    #[test]
-    fn what_can_not_be_is_refused() {
-        let good = Dcqcn { firmware_period: 1, ..Dcqcn::plain(Params::paper(LINE)) };
-        assert!(RateController::new(&good, 0).is_ok());
-        let none = Outstanding { normal: 4, reduced: 0, restore_after: 1 };
-        assert_eq!(
-            RateController::new(&Dcqcn { outstanding: none, ..good }, 0).unwrap_err(),
-            DcqcnError::Outstanding { normal: 4, reduced: 0 }
-        );
-        let lazy = Dcqcn { firmware_period: 0, ..good };
-        assert_eq!(RateController::new(&lazy, 0).unwrap_err(), DcqcnError::Period);
-        let params = Params { additive: 0, ..good.params };
-        assert!(matches!(RateController::new(&Dcqcn { params, ..good }, 0), Err(DcqcnError::Param(_))));
-    }
-}
+#[path = "firmware_tests.rs"]
+mod tests;

@@ -282,7 +282,7 @@ impl RateControl {
         RegisterView::new(&self.state(), self.bytes, merging, self.increase_deadline.is_some())
     }
 
-    fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         State {
             current: self.current,
             target: self.target,
@@ -320,7 +320,9 @@ impl RateControl {
             }
             Register::Rate => {
                 let bounds = |units| units_to_rate(units).clamp(self.params.min_rate, self.params.max_rate);
-                (self.target, self.current) = (bounds(high), bounds(low));
+                self.current = bounds(low);
+                // A rate only rises to its target.
+                self.target = bounds(high).max(self.current);
                 if self.at_full_rate() {
                     self.increase_deadline = None;
                 }
@@ -335,10 +337,18 @@ impl RateControl {
         }
     }
 
-    /// Takes over from another reaction point, whose rate this is, bits/s.
+    /// Takes over from another reaction point, whose rate this is, bits/s. CNPs that came before are that one's.
     pub(super) fn go_on_from(&mut self, rate: u64, now: Nanos) {
         self.current = rate.clamp(self.params.min_rate, self.params.max_rate);
+        self.target = self.target.max(self.current);
+        (self.periods_from, self.alpha_deadline, self.cut_deadline) = (None, None, None);
+        (self.seen_by_alpha, self.seen_by_cut) = (false, false);
         self.arm_increase(now);
+    }
+
+    /// A CNP came whose cut is at the end of the period.
+    pub(super) fn cut_is_pending(&self) -> bool {
+        self.seen_by_cut
     }
 
     /// `nocnp_timer_start`: the increase timer runs, unless it does or there is nothing to rise to (CC-017).
@@ -346,6 +356,11 @@ impl RateControl {
         if self.increase_deadline.is_none() {
             self.arm_increase(now);
         }
+    }
+
+    /// The trace, to be carried from one that decided to the next.
+    pub(super) fn trace_slot(&mut self) -> &mut Option<Box<Trace>> {
+        &mut self.trace
     }
 
     fn record(&mut self, cause: Cause, now: Nanos) {

@@ -113,6 +113,37 @@ fn cc015_registers_are_written_and_shown() {
     assert_eq!(flows(&played(&order("at = \"100us\"\nshow = true"))), flows(&played("")));
 }
 
+/// At full rate firmware has nothing to look at; what it did before, at a lower rate, does not stay.
+#[test]
+fn cc024_firmware_goes_to_full_rate_by_order() {
+    let by_register = ("initial_rate = \"1G\"", "set = { \"0x600008\" = 0x14001400 }");
+    let by_parameter = ("", "set = { min_rate = \"40G\" }");
+    for scheme in ["firmware", "firmware_rate"] {
+        for (begin, set) in [by_register, by_parameter] {
+            let table = format!("scheme = \"{scheme}\"\nfirmware_period = \"20us\"\n{begin}");
+            let text = file(&order(&format!("at = \"100us\"\nhost = \"h0\"\n{set}")));
+            let text = text.replace("scheme = \"hardware\"", &table);
+            let report = run(&load("orders.toml", &text).unwrap()).unwrap();
+            let fct = report.flows[0].fct_ns;
+            assert!(fct.is_some_and(|fct| fct < 2_500_000), "{scheme} {set}: {fct:?}");
+        }
+    }
+}
+
+/// What was recorded before another one decides stays, and the record goes on.
+#[test]
+fn cc021_a_trace_outlives_a_change_of_scheme() {
+    let text = |orders: &str| {
+        file(orders).replace("scheme = \"hardware\"", "scheme = \"hardware\"\ninitial_rate = \"30G\"")
+    };
+    let start = order("at = \"0ns\"\nhost = \"h0\"\ntrace = \"start\"");
+    let change = order("at = \"300us\"\nset = { scheme = \"firmware\", firmware_period = \"20us\" }");
+    let report = run(&load("orders.toml", &text(&(start + &change))).unwrap()).unwrap();
+    let [trace] = &report.traces[..] else { panic!("{:?}", report.traces) };
+    let before = trace.entries.iter().filter(|entry| entry.time_ns < 300_000).count();
+    assert!(before > 0 && before < trace.entries.len(), "{:?}", trace.entries);
+}
+
 /// `sq_arb_mask` stops a queue pair, and a later order lets it go on (CC-017).
 #[test]
 fn cc017_a_masked_queue_pair_waits() {
