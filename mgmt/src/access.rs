@@ -1,6 +1,7 @@
 //! Who may ask for what: roles, and the tokens that give them. Which role an endpoint takes is said in the list of them ([`crate::api`]).
 
 use crate::token::Token;
+use std::path::{Path, PathBuf};
 
 /// What somebody may do. Each may do what those before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,9 @@ pub enum Role {
 }
 
 impl Role {
+    /// Those that a token gives, the lowest first.
+    pub const WITH_TOKEN: [Self; 3] = [Self::Read, Self::Operate, Self::Admin];
+
     /// As the documents call it.
     pub fn word(self) -> &'static str {
         match self {
@@ -50,6 +54,21 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    /// The token of a role.
+    pub fn of(&self, role: Role) -> Option<&Token> {
+        self.by_role().into_iter().find_map(|(of, token)| token.filter(|_| of == role))
+    }
+
+    /// Gives a role that has a token this one.
+    pub(crate) fn set(&mut self, role: Role, token: Token) {
+        match role {
+            Role::Anybody => {}
+            Role::Read => self.read = Some(token),
+            Role::Operate => self.operate = Some(token),
+            Role::Admin => self.admin = Some(token),
+        }
+    }
+
     fn by_role(&self) -> [(Role, Option<&Token>); 3] {
         [
             (Role::Admin, self.admin.as_ref()),
@@ -83,6 +102,46 @@ impl Tokens {
     /// Somebody can have this role, or a higher one.
     pub fn grant(&self, role: Role) -> bool {
         self.by_role().iter().any(|(of, token)| *of >= role && token.is_some())
+    }
+}
+
+/// What is wrong with the token of the role `high`, where that of `low` is the same.
+pub fn same_token(low: Role, high: Role) -> String {
+    format!("the same token as {}, so whoever has that one is let in as {}", low.key(), high.word())
+}
+
+/// Where the tokens of roles are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenFiles {
+    /// For [`Role::Read`].
+    pub read: Option<PathBuf>,
+    /// For [`Role::Operate`].
+    pub operate: Option<PathBuf>,
+    /// For [`Role::Admin`].
+    pub admin: Option<PathBuf>,
+}
+
+impl TokenFiles {
+    /// The file of each role that a token gives, the lowest first.
+    pub fn by_role(&self) -> [(Role, Option<&Path>); 3] {
+        [
+            (Role::Read, self.read.as_deref()),
+            (Role::Operate, self.operate.as_deref()),
+            (Role::Admin, self.admin.as_deref()),
+        ]
+    }
+
+    /// The tokens in them, and of which roles the file cannot be used, and why.
+    pub fn read(&self) -> (Tokens, Vec<(Role, String)>) {
+        let (mut tokens, mut refused) = (Tokens::default(), Vec::new());
+        for (role, path) in self.by_role() {
+            match path.map(Token::read) {
+                None => {}
+                Some(Ok(token)) => tokens.set(role, token),
+                Some(Err(why)) => refused.push((role, why)),
+            }
+        }
+        (tokens, refused)
     }
 }
 

@@ -4,6 +4,7 @@
 //! those that began and ended between two samples, so none is missed, and however fast a pause
 //! toggles it is one episode until a whole sample passes without it.
 
+use crate::credentials;
 use crate::flows;
 use crate::inc;
 use crate::lacp;
@@ -176,6 +177,8 @@ pub struct Watcher {
     members: Vec<lacp::Told>,
     /// What was told of groups and of who asks for their members.
     groups: mcast::Events,
+    /// What was told of the certificate and of the files with tokens.
+    credentials: credentials::Told,
     before: Option<Snapshot>,
     lost_count: u64,
 }
@@ -196,6 +199,7 @@ impl Watcher {
         self.overrun_at.resize(now.now.ports.len(), None);
         self.looping.resize(now.now.loops.len(), 0);
         self.refusing.resize(now.now.loops.len(), Default::default());
+        credentials::observe(&mut self.credentials, now, log);
         // The first snapshot has nothing to be compared with: counters from before are no news.
         let Some(before) = before else {
             self.neighbours = (0..now.now.ports.len()).map(|port| lldp::Told::of(now, port)).collect();

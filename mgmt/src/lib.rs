@@ -10,6 +10,7 @@ pub mod api;
 pub mod board;
 pub mod catalogue;
 pub mod client;
+pub mod credentials;
 pub mod events;
 pub mod flows;
 pub mod history;

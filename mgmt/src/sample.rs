@@ -74,7 +74,20 @@ impl Sampler {
         }
         self.history.push_back(Arc::clone(&now));
         let (info, last_drop, flows) = (Arc::clone(&self.info), self.last_drop.clone(), self.flows.clone());
-        Snapshot { info, unix_ms, uptime_ms, now, ports, lcores, flows, export: None, engines, last_drop }
+        let (export, credentials) = Default::default();
+        Snapshot {
+            info,
+            unix_ms,
+            uptime_ms,
+            now,
+            ports,
+            lcores,
+            flows,
+            export,
+            credentials,
+            engines,
+            last_drop,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One value with everything there is to know at one instant. JSON, OpenMetrics, the page and the
 //! command line are all made from it, so they cannot disagree.
 
+use crate::credentials::CredentialsReading;
 use crate::flows::export::ExportReading;
 use crate::flows::{FlowsReading, Minute};
 use crate::inc::{EngineInfo, EngineReading, JobRates};
@@ -436,6 +437,8 @@ pub struct Snapshot {
     pub flows: Vec<Option<Minute>>,
     /// What became of flows that were sent to a collector; `None`: there is none.
     pub export: Option<ExportReading>,
+    /// What is known of the certificate and of the files with tokens.
+    pub credentials: CredentialsReading,
     /// By engine and job, over the sliding window.
     pub engines: Vec<Vec<JobRates>>,
     /// By port and reason: when frames were last lost, as [`Snapshot::uptime_ms`]; `None`: not since the first sample.
@@ -617,6 +620,7 @@ impl Snapshot {
         if self.info.ports.iter().zip(&self.now.ports).any(down) {
             found.push("link down".to_owned());
         }
+        found.extend(self.credentials.faults(self.unix_ms / 1_000));
         if self.now.phase != Phase::Forward {
             found.push(self.now.phase.word().to_owned());
         }

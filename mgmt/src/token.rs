@@ -24,6 +24,7 @@ impl Token {
     /// # Errors
     /// What is wrong with the file, without a word of what is in it.
     pub fn read(path: &Path) -> Result<Self, String> {
+        check_regular(path)?;
         let text = private_text(path)?;
         let token = text.lines().next().unwrap_or("").trim();
         if token.len() < SHORTEST || !token.bytes().all(|b| b.is_ascii_graphic()) {
@@ -67,6 +68,18 @@ pub fn private_text(path: &Path) -> Result<String, String> {
         return Err(at(format!("others may read it (mode {:o}): chmod 600", meta.mode() & 0o777)));
     }
     std::fs::read_to_string(path).map_err(|error| at(error.to_string()))
+}
+
+/// A file whose end is there: whoever waits for what a pipe will bring serves nobody meanwhile.
+///
+/// # Errors
+/// It is not there, or another kind of file.
+pub(crate) fn check_regular(path: &Path) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() => Ok(()),
+        Ok(_) => Err(format!("{}: it is not a regular file", path.display())),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
 }
 
 /// The text of a file with a secret of any length, without the white space around it.

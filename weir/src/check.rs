@@ -5,7 +5,7 @@ use crate::inc;
 use crate::kinds::{self, Kind};
 use crate::machine::Machine;
 use crate::output::{OUT, say, say_err};
-use crate::refusal::{self, at, cannot, in_file, refuse_file};
+use crate::refusal::{self, at, cannot, in_file, refuse, refuse_file};
 use crate::run::devices;
 use crate::run::memory::{PoolSize, engines_fit, frames_fit};
 use crate::run::mgmt;
@@ -134,6 +134,10 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
     for misfit in &misfits {
         say_err!("warning: here `weir run` will be refused: {misfit:#}\n");
     }
+    let misdated = misdated(&config);
+    if let Some(misdated) = &misdated {
+        say_err!("warning: {misdated:#}\n");
+    }
     if args.explain {
         let mut grid = Grid::new(&["<key", "<value", "<origin", "<why"]).at_most(WIDEST);
         for row in config.explain() {
@@ -147,7 +151,7 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         counted(config.ports.len(), "port"),
         config.buffer.size,
         config.buffer.shared,
-        counted(warnings.len() + misfits.len(), "warning")
+        counted(warnings.len() + misfits.len() + misdated.iter().len(), "warning")
     );
     for Engine { port, mac, ip, jobs, most_jobs, used, memory, quota, first_qp, last_qp } in
         engines(&config, &args.jobs)?
@@ -178,10 +182,15 @@ fn fits_machine(config: &Config, path: &Path) -> Result<Vec<Error>> {
     Ok(found)
 }
 
+fn misdated(config: &Config) -> Option<Error> {
+    mgmt::misdated(&config.mgmt).map(|(what, remedy)| refuse("mgmt.tls_cert", what, remedy))
+}
+
 /// The same as one document.
 fn in_json(args: &CheckArgs) -> Result<Outcome> {
     let Loaded { config, warnings } = load(&args.config)?;
-    let misfits = fits_machine(&config, &args.config)?;
+    let mut misfits = fits_machine(&config, &args.config)?;
+    misfits.extend(misdated(&config));
     let here = misfits.iter().flat_map(|error| refusal::faults(error, "weir run"));
     let mut told = json!({
         "config": args.config.display().to_string(),

@@ -523,6 +523,13 @@ pub const ALL: &[Family] = &[
         Counts(|s| mirror_files(s, |f| f.lost)),
     ),
     family(
+        "weir_tls_certificate_not_after_seconds",
+        "When the certificate that is presented expires, seconds since 1970",
+        Gauges(|s| {
+            s.snapshot.credentials.validity.iter().map(|v| (Labels::new(), v.not_after as f64)).collect()
+        }),
+    ),
+    family(
         "weir_flow_export_messages",
         "IPFIX messages with flows given to the network",
         Counts(|s| export(s, |e| e.messages)),

@@ -1,8 +1,8 @@
 //! Roles, names and TLS, over real sockets; and requests that are broken in every way.
 
 use super::orders_tests::in_force;
-use super::tests::raw;
-use crate::access::{Role, Tokens};
+use super::tests::{raw, until};
+use crate::access::{Role, TokenFiles, Tokens};
 use crate::admin::{self, Done, Order, Orders, Refusal, Shown};
 use crate::api::endpoints;
 use crate::fake::Fake;
@@ -259,6 +259,8 @@ fn what_is_no_certificate_or_no_key_of_it_is_refused_at_start() {
     assert!(told.contains("others may read it"), "{told}");
     let told = refused(&|r| r.put("second", "key"));
     assert!(told.contains("/crt: not a certificate of the key"), "{told}");
+    let told = refused(&|r| r.put("version1", "crt"));
+    assert!(told.contains("/crt: not X.509 version 3") && told.contains("subjectAltName"), "{told}");
     let told = refused(&|r| std::fs::write(at(r, "crt"), "nothing").unwrap());
     assert!(told.contains("there is no certificate in it"), "{told}");
     let told = refused(&|r| std::fs::write(at(r, "key"), "nothing").unwrap());
@@ -273,6 +275,46 @@ fn what_is_no_certificate_or_no_key_of_it_is_refused_at_start() {
         });
         assert!(told.contains(&format!("/{kind}: it is not a regular file")), "{told}");
     }
+}
+
+/// Over the socket, too, where an operator looks: clients have been turned away by then.
+#[test]
+fn what_is_wrong_with_a_certificate_is_told_while_the_switch_runs() {
+    let (mut renewed, files) = Renewed::new();
+    renewed.put("expired", "crt");
+    let server = start(Options { tls: Some(files), ..Options::default() }, |_| ());
+    let faults = || server.latest().get().faults();
+    until(|| faults() == ["the TLS certificate expired at 2020-02-01T00:00:00Z"]);
+    assert_eq!(server.latest().get().credentials.validity.unwrap().not_after, 1_580_515_200);
+    renewed.put("second", "crt");
+    until(|| {
+        faults().iter().any(|fault| fault.contains("mgmt.tls_cert: what was written last is not used: "))
+    });
+    assert!(faults()[0].contains("expired"), "that is still presented");
+    renewed.put("second", "key");
+    until(|| faults().is_empty());
+}
+
+#[test]
+fn a_token_is_renewed_while_the_switch_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("read");
+    let put = |token: &str| {
+        let new = folder.path().join("new");
+        std::fs::write(&new, token).unwrap();
+        std::fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
+        std::fs::rename(&new, &path).unwrap();
+    };
+    put("reader-of-old-0123");
+    let token_files = TokenFiles { read: Some(path.clone()), ..TokenFiles::default() };
+    let server = start(Options { tokens: token_files.read().0, token_files, ..Options::default() }, |_| ());
+    let status = |token: &str| raw(&server, &request("GET", "/v1/ports", token, "", "")).status;
+    assert_eq!((status("reader-of-old-0123"), status("reader-of-new-0123")), (200, 401));
+    put("reader-of-new-0123");
+    assert_eq!((status("reader-of-old-0123"), status("reader-of-new-0123")), (401, 200));
+    put("short");
+    assert_eq!(status("reader-of-new-0123"), 200);
+    until(|| server.latest().get().faults().iter().any(|fault| fault.starts_with("mgmt.token_file: ")));
 }
 
 /// Cuts, repeats and changes of bytes.

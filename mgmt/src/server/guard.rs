@@ -106,16 +106,17 @@ const SAY_LENGTH: &str = "say the length of the body: Content-Length";
 
 fn check_role(app: &App, via: Via, request: &Request, needed: Role) -> Result<(), Refusal> {
     let headers = request.headers();
-    let presented = app.tokens.role(presented(headers));
+    let tokens = app.credentials.tokens.tokens();
+    let presented = tokens.role(presented(headers));
     let role = match (via, presented) {
         (Via::Owner, _) => Role::Admin,
         (_, Some(role)) => role,
         // Where nobody asks for a token everybody on this machine may read.
-        (Via::Tcp, None) if app.tokens.read.is_none() => Role::Read,
+        (Via::Tcp, None) if tokens.read.is_none() => Role::Read,
         (Via::Tcp | Via::Stranger, None) => Role::Anybody,
     };
     if via == Via::Tcp {
-        let exposed = app.tokens.read.is_some();
+        let exposed = tokens.read.is_some();
         // What a token protects has no need of the name.
         let named = presented.is_some() || (exposed && needed == Role::Anybody);
         let host = asked_host(request).ok_or_else(|| (StatusCode::BAD_REQUEST, BAD_HOST.into()))?;
@@ -127,7 +128,7 @@ fn check_role(app: &App, via: Via, request: &Request, needed: Role) -> Result<()
         return Ok(());
     }
     let key = needed.key();
-    if needed > Role::Read && !app.tokens.grant(needed) {
+    if needed > Role::Read && !tokens.grant(needed) {
         return Err((
             StatusCode::FORBIDDEN,
             format!("nobody may do this here: use the Unix socket, or set {key}"),

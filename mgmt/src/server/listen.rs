@@ -178,7 +178,7 @@ pub(super) async fn accept_unix(listener: tokio::net::UnixListener, app: Arc<App
 
 /// As it is, or once the two sides agree on keys.
 async fn over_tcp(stream: tokio::net::TcpStream, place: OwnedSemaphorePermit, app: Arc<App>) {
-    let Some(tls) = &app.tls else { return connection(stream, place, Via::Tcp, app).await };
+    let Some(tls) = &app.credentials.tls else { return connection(stream, place, Via::Tcp, app).await };
     match tokio::time::timeout(app.patience, tls.acceptor().accept(stream)).await {
         Ok(Ok(stream)) => connection(stream, place, Via::Tcp, Arc::clone(&app)).await,
         // What comes without TLS, or asks for what is no longer safe.

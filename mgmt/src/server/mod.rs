@@ -11,12 +11,15 @@ mod orders;
 mod paced;
 pub(crate) mod problem;
 mod routes;
+mod stamp;
 mod stream;
 mod tls;
+mod tokens;
 mod watching;
 
-use crate::access::Tokens;
+use crate::access::{TokenFiles, Tokens};
 use crate::admin::Desk;
+use crate::credentials::CredentialsReading;
 use crate::events::{self, Log, Watcher};
 use crate::flows::export::Exporter;
 use crate::history::History;
@@ -55,6 +58,8 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// What TCP clients have to present. Without one for reading only loopback addresses are served.
     pub tokens: Tokens,
+    /// Where these are read again once they have been written to.
+    pub token_files: TokenFiles,
     /// What TCP clients are answered with TLS by; `None`: in the clear.
     pub tls: Option<TlsFiles>,
     /// Names that this server has beside addresses and `localhost`.
@@ -131,10 +136,23 @@ pub(crate) struct App {
     asked: Asked,
 }
 
+/// What clients and the switch present to each other.
+struct Credentials {
+    tokens: tokens::TokenKeeper,
+    tls: Option<tls::Tls>,
+}
+
+impl Credentials {
+    fn reading(&self) -> CredentialsReading {
+        let mut files = self.tokens.readings();
+        files.extend(self.tls.as_ref().map(|tls| (tls::KEY, tls.reading())));
+        CredentialsReading { validity: self.tls.as_ref().and_then(tls::Tls::validity), files }
+    }
+}
+
 /// What of the options every request is measured by.
 pub(crate) struct Asked {
-    tokens: Tokens,
-    tls: Option<tls::Tls>,
+    credentials: Arc<Credentials>,
     hosts: Vec<String>,
     desk: Option<Desk>,
     patience: Duration,
@@ -205,8 +223,10 @@ impl Server {
         let latest = Latest::default();
         let shared = latest.clone();
         let asked = Asked {
-            tokens: options.tokens,
-            tls,
+            credentials: Arc::new(Credentials {
+                tokens: tokens::TokenKeeper::new(options.tokens, options.token_files),
+                tls,
+            }),
             hosts: options.hosts,
             desk: options.desk,
             patience: options.patience.unwrap_or(Duration::from_secs(10)),
@@ -262,6 +282,7 @@ async fn serve(
     let mut watcher = Watcher::default();
     let mut exporter = Exporter::default();
     let start = Instant::now();
+    let credentials = Arc::clone(&asked.credentials);
     let mut look = |(reading, news): (Reading, Vec<News>), log: &mut Log| {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut events = Vec::new();
@@ -277,6 +298,7 @@ async fn serve(
             events::report(&snapshot, kind, phase, fields, log);
         }
         exporter.observe(&mut snapshot);
+        snapshot.credentials = credentials.reading();
         watcher.observe(&snapshot, log);
         Arc::new(snapshot)
     };

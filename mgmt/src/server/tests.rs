@@ -58,7 +58,7 @@ fn get(server: &Server, target: &str) -> Answer {
 }
 
 /// Asks until `good`, at most half a minute: tests do not depend on speed.
-fn until(mut good: impl FnMut() -> bool) {
+pub(super) fn until(mut good: impl FnMut() -> bool) {
     for _ in 0..600 {
         if good() {
             return;

@@ -9,6 +9,7 @@ use crate::run::devargs::{self, address};
 use crate::run::devices;
 use crate::run::kernel;
 use crate::run::memory::PoolSize;
+use crate::run::mgmt;
 use crate::which::Which;
 use anyhow::Result;
 use clap::Args;
@@ -88,6 +89,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<Outcome> {
     let seen =
         running.and_then(|socket| serde_json::from_str(&client::get(&socket, api::SNAPSHOT).ok()?).ok());
     findings.extend(examine(&Machine::here(), config.as_ref(), seen.as_ref()));
+    findings.extend(config.as_ref().map(files).into_iter().flatten());
     let text = match args.json {
         true => format!("{:#}\n", json!(findings.iter().map(document).collect::<Vec<_>>())),
         false => table(&findings),
@@ -126,6 +128,17 @@ fn examine(machine: &Machine, config: Option<&Config>, running: Option<&Value>) 
     found.extend(pfc(machine, config, running));
     found.extend(kernel_ports(config, running));
     found
+}
+
+/// Files with tokens and certificates, which management reads.
+fn files(config: &Config) -> Vec<Finding> {
+    let refused = mgmt::refused_files(&config.mgmt);
+    let remedy = "mend the file, or take its key out of the configuration";
+    let refused =
+        refused.iter().map(|error| finding(Level::Fail, "management", format!("{error:#}"), remedy));
+    let misdated = mgmt::misdated(&config.mgmt);
+    let misdated = misdated.map(|(what, remedy)| finding(Level::Warn, "management", what, remedy));
+    refused.chain(misdated).collect()
 }
 
 /// Cores that run workers, as far as anybody says.

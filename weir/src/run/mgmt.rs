@@ -11,15 +11,16 @@ use serde_json::Value;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use weir_config::{Config, MgmtConfig, MgmtSocket};
 use weir_dataplane::stats::Published;
 use weir_dpdk::telemetry::Answer;
 use weir_dpdk::{Eal, Port, Started};
 use weir_inc::job::Job;
-use weir_mgmt::access::{Role, Tokens};
+use weir_mgmt::access::{Role, TokenFiles, Tokens, same_token};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::board::Board;
+use weir_mgmt::credentials::Validity;
 use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
 use weir_mgmt::lacp::LacpReading;
@@ -29,7 +30,6 @@ use weir_mgmt::mirror_files::MirrorFileReading;
 use weir_mgmt::server::{Options, Server, TlsFiles, default_socket};
 use weir_mgmt::snapshot::{self, Link, News, NicStats, PortReading, PortState, Reading, Source, SwitchInfo};
 use weir_mgmt::telemetry;
-use weir_mgmt::token::Token;
 
 /// Drivers are asked this often: some answer by way of their firmware.
 const ASK_DRIVERS: Duration = Duration::from_secs(1);
@@ -178,7 +178,7 @@ fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> 
     if mgmt.listen.is_none() && socket.is_none() {
         return Ok(None);
     }
-    let (tokens, refused) = secrets(mgmt);
+    let (tokens, _, refused) = secrets(mgmt);
     if let Some(error) = refused.into_iter().next() {
         return Err(error);
     }
@@ -187,6 +187,7 @@ fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> 
         any_port: !mgmt.chosen,
         socket,
         tokens,
+        token_files: token_files(mgmt),
         tls: tls(mgmt),
         hosts: mgmt.hosts.clone(),
         desk: Some(desk),
@@ -204,7 +205,7 @@ pub fn refused_files(mgmt: &MgmtConfig) -> Vec<Error> {
     if (mgmt.listen, &mgmt.socket) == (None, &MgmtSocket::Off) {
         return Vec::new();
     }
-    let mut refused = secrets(mgmt).1;
+    let mut refused = secrets(mgmt).2;
     if let MgmtSocket::Path(path) = &mgmt.socket {
         refused.extend(in_the_way(Path::new(path)).map(|what| {
             refuse("mgmt.socket", format!("{path}: {what}"), "choose another `[mgmt] socket`, or \"off\"")
@@ -228,38 +229,49 @@ fn in_the_way(path: &Path) -> Option<&'static str> {
         .then_some("its folder may not be written to")
 }
 
-/// The tokens, and what is wrong with them and with the files of TLS.
-fn secrets(mgmt: &MgmtConfig) -> (Tokens, Vec<Error>) {
-    let files = [
-        (Role::Read, &mgmt.token_file),
-        (Role::Operate, &mgmt.operate_token_file),
-        (Role::Admin, &mgmt.admin_token_file),
-    ];
-    let mut refused = Vec::new();
-    let [read, operate, admin] = files.map(|(role, path)| {
-        let token = Token::read(Path::new(path.as_ref()?));
-        token.map_err(|why| refused.push(anyhow!("{}: {why}", role.key()))).ok()
-    });
-    let tokens = Tokens { read, operate, admin };
-    let file = |role: Role| {
-        let (_, path) = files.iter().find(|(of, _)| *of == role)?;
-        std::fs::canonicalize(path.as_ref()?).ok()
-    };
-    // One file for several roles is a choice.
-    refused.extend(tokens.alike().into_iter().filter(|(low, high)| file(*low) != file(*high)).map(
-        |(low, high)| {
-            let what = format!(
-                "the same token as {}, so whoever has that one is let in as {}",
-                low.key(),
-                high.word()
-            );
-            refuse(high.key(), what, "write another one into it, or name one file for both")
-        },
-    ));
-    if let Some(Err(why)) = tls(mgmt).map(|files| files.check()) {
-        refused.push(anyhow!("mgmt.tls_cert, mgmt.tls_key: {why}"));
+fn token_files(mgmt: &MgmtConfig) -> TokenFiles {
+    let path = |file: &Option<String>| file.as_ref().map(PathBuf::from);
+    TokenFiles {
+        read: path(&mgmt.token_file),
+        operate: path(&mgmt.operate_token_file),
+        admin: path(&mgmt.admin_token_file),
     }
-    (tokens, refused)
+}
+
+/// The tokens, when the certificate is valid, and what is wrong with the files of both.
+fn secrets(mgmt: &MgmtConfig) -> (Tokens, Option<Validity>, Vec<Error>) {
+    let files = token_files(mgmt);
+    let (tokens, unusable) = files.read();
+    let mut refused: Vec<Error> =
+        unusable.into_iter().map(|(role, why)| anyhow!("{}: {why}", role.key())).collect();
+    let file = |role: Role| {
+        let (_, path) = files.by_role().into_iter().find(|(of, _)| *of == role)?;
+        std::fs::canonicalize(path?).ok()
+    };
+    refused.extend(tokens.alike().into_iter().map(|(low, high)| {
+        let remedy = match file(low) == file(high) {
+            true => "name another file, with another token in it",
+            false => "write another one into it",
+        };
+        refuse(high.key(), same_token(low, high), remedy)
+    }));
+    let validity = match tls(mgmt).map(|files| files.check()) {
+        Some(Err(why)) => {
+            refused.push(anyhow!("mgmt.tls_cert, mgmt.tls_key: {why}"));
+            None
+        }
+        Some(Ok(validity)) => validity,
+        None => None,
+    };
+    (tokens, validity, refused)
+}
+
+/// What is wrong with the dates of the certificate, and what to do: a switch starts with it, and clients turn it down.
+pub fn misdated(mgmt: &MgmtConfig) -> Option<(String, &'static str)> {
+    mgmt.listen?;
+    let validity = secrets(mgmt).1?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    Some((format!("the certificate {}", validity.fault(now)?), validity.at(now).remedy()))
 }
 
 /// Serves the snapshot on DPDK's telemetry socket, too.

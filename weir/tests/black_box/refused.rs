@@ -6,6 +6,7 @@ use crate::support::{need, tools};
 use nix::sys::signal::Signal;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 const RING: &str = "[buffer]\nsize = \"2MiB\"\nframes = 4096\n[port_defaults]\nrate = \"1G\"\nmtu = 1518\n";
@@ -331,6 +332,12 @@ fn files_of_tokens_and_keys_that_are_refused() {
             "mgmt.admin_token_file: the same token as mgmt.token_file".to_owned(),
         ),
         (
+            format!("token_file = {good:?}\noperate_token_file = {good:?}\n"),
+            "mgmt.operate_token_file: the same token as mgmt.token_file, so whoever has that one is let in as \
+             operate; name another file"
+                .to_owned(),
+        ),
+        (
             format!("tls_cert = {good:?}\ntls_key = {key:?}\n"),
             format!("mgmt.tls_cert, mgmt.tls_key: {key}: others may read it"),
         ),
@@ -342,10 +349,47 @@ fn files_of_tokens_and_keys_that_are_refused() {
         let run = weir(&["run", &path, "--for", "1s"]);
         assert!(run.code() == Some(2) && run.stderr.contains(&said), "{said}: {run:?}");
     }
-    // One file for all is a choice.
-    let path = file(&format!("token_file = {good:?}\nadmin_token_file = {good:?}\n"));
+}
+
+/// A certificate that clients turn down is no reason not to start, and a warning wherever somebody asks.
+#[test]
+fn a_certificate_that_has_expired_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mgmt/tests/tls");
+    let copy = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::copy(shipped.join(name), &path).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let key = copy("first.key");
+    let file = |cert: &str| {
+        let (cert, port) = (copy(cert), port("a", "net_null0"));
+        let text = format!(
+            "[eal]\nargs = [{:?}]\n{RING}{port}[mgmt]\nlisten = \"127.0.0.1:0\"\nsocket = \"off\"\ntls_cert = {cert:?}\n\
+             tls_key = {key:?}\n",
+            floating()
+        );
+        let path = folder.path().join("switch.toml");
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let path = file("expired.crt");
+    let words = "the certificate expired at 2020-02-01T00:00:00Z";
     let check = weir(&["check", &path]);
-    assert!(check.code() == Some(0) && !check.stderr.contains("refused"), "{check:?}");
-    let run = weir(&["run", &path, "--for", "100ms"]);
-    assert_eq!(run.code(), Some(0), "{run:?}");
+    let line = format!("warning: mgmt.tls_cert: {words}; renew it");
+    assert!(check.code() == Some(0) && check.stderr.contains(&line), "{check:?}");
+    assert!(check.stdout.contains("2 warnings"), "{check:?}");
+    let json = weir(&["check", "--json", &path]);
+    assert!(json.stdout.contains(words) && json.stdout.contains("\"mgmt.tls_cert\""), "{json:?}");
+    let doctor = weir(&["doctor", &path]);
+    assert!(doctor.stdout.contains(words), "{doctor:?}");
+    let _turn = turn();
+    let run = weir(&["run", &path, "--for", "300ms", "--log", "text"]);
+    assert!(run.code() == Some(0) && run.stderr.contains("tls_certificate"), "{run:?}");
+    let path = file("version1.crt");
+    for command in [&["check", &path][..], &["run", &path], &["doctor", &path]] {
+        let ended = weir(command);
+        assert!(format!("{}{}", ended.stdout, ended.stderr).contains("not X.509 version 3"), "{ended:?}");
+    }
 }
