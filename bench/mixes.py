@@ -262,6 +262,10 @@ def in_vlan(vlan, frame=plain):
     return lambda slot: (lambda bytes: bytes[:12] + struct.pack("!HH", 0x8100, vlan) + bytes[12:])(frame(slot))
 
 
+def in_any_vlan(vlans, frame=plain):
+    return lambda slot: in_vlan(slot.rng.choice(vlans), frame)(slot)
+
+
 def untagged_or_tagged(vlan, frame=plain):
     """From the first port without a tag, from the second one with one."""
     return lambda slot: in_vlan(vlan, frame)(slot) if slot.port else frame(slot)
@@ -462,9 +466,9 @@ def to_last(_, __):
     return 2
 
 
-def further(ports):
+def further(ports, keys=""):
     """Ports behind the first two."""
-    return "".join(f'\n[[port]]\nname = "p{n}"\ndevice = "net_null{n}"\n' for n in range(2, ports))
+    return "".join(f'\n[[port]]\nname = "p{n}"\ndevice = "net_null{n}"\n{keys}' for n in range(2, ports))
 
 
 THIRD = '\n[[port]]\nname = "p2"\ndevice = "net_null2"\n'
@@ -472,6 +476,7 @@ FOURTH = '\n[[port]]\nname = "p3"\ndevice = "net_null3"\n'
 # Four ports need more headroom than two.
 WIDE = 'size = "16MiB"\n'
 ACCESS, TRUNK = "vlan = { access = 10 }\n", 'vlan = { trunk = "10" }\n'
+TRUNKS = 'vlan = { trunk = "10-17", native = 10 }\n'
 VLANS = {"each": (ACCESS, "mtu = 1604\n" + TRUNK)}
 MIRROR = '\n[[mirror]]\nname = "m"\nports = "p0"\n'
 UNLIMITED = 'storm_control = { broadcast = "90G", unknown_unicast = "90G", multicast = "90G" }\n'
@@ -533,6 +538,8 @@ SITUATIONS = {
         Mix("copies", "broadcasts, one of 32 ports sends", broadcast, at_random, **TO_31),
         Mix("copies-lengths", "the same, of 64, 128 and 300 bytes at random", to_everybody(of_sizes(64, 128, 300)), at_random, **TO_31),
         Mix("copies-classes", "the same, of 8 classes at random", to_everybody(any_class), at_random, qos=OF_DSCP, **TO_31),
+        Mix("copies-vlans", "the same, of 8 VLANs at random, all ports are members of each", in_any_vlan(range(10, 18), broadcast), at_random,
+            ports=TRUNKS, **TO_31 | {"rest": further(32, TRUNKS)}),
         Mix("copies-half", "every second frame is broadcast, the others are for stations of the second port", one_in(2, broadcast, plain), at_random, **TO_31),
         Mix("copies-tenth", "every tenth frame is broadcast", one_in(10, broadcast, plain), at_random, **TO_31),
         Mix("neighbours", "for stations behind the port it came by", to_neighbours, at_random),

@@ -17,6 +17,7 @@ use crate::mmu::Admission;
 use crate::portset::PortSet;
 use crate::types::{PRIORITIES, PortId};
 use crate::vlan::{FrameVlan, Retag, TAG_BYTES};
+use arrayvec::ArrayVec;
 
 /// What the ports that take a copy of a frame depend on, within a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +28,36 @@ struct FloodKey {
     len: usize,
 }
 
-/// Where the frames of a burst with several destinations go, and those that wait for their copies.
-#[derive(Debug)]
-pub(super) struct Flood<F: Frame> {
-    key: Option<FloodKey>,
+/// Keys of a burst whose ports are kept: of frames of so many VLANs or groups in any order.
+const KEYS_KEPT: usize = 16;
+
+/// Where frames with several destinations go.
+#[derive(Clone, Copy, Debug)]
+struct Destinations {
     /// Ports that may not send the frame: it would be too long.
     too_long: usize,
     /// Why there is no port at all, if there is none.
     nowhere: DropReason,
-    /// Those that leave as they came, or as most do, and those that leave with another tag. No port is in both.
+    /// Those that take it as it came, or as most do, and those that take it with another tag. No port is in both.
+    parts: [(PortSet, Retag); 2],
+}
+
+/// Where the frames of a burst with several destinations go, and those that wait for their copies.
+#[derive(Debug)]
+pub(super) struct Flood<F: Frame> {
+    key: Option<FloodKey>,
+    /// What was found out in this burst.
+    known: ArrayVec<(FloodKey, Destinations), KEYS_KEPT>,
+    too_long: usize,
+    nowhere: DropReason,
     pub parts: [FloodPart<F>; 2],
 }
 
 impl<F: Frame> Default for Flood<F> {
     fn default() -> Self {
         let parts = [FloodPart::default(), FloodPart::default()];
-        Self { key: None, too_long: 0, nowhere: DropReason::LookupNoPort, parts }
+        let known = ArrayVec::new();
+        Self { key: None, known, too_long: 0, nowhere: DropReason::LookupNoPort, parts }
     }
 }
 
@@ -51,6 +66,7 @@ impl<F: Frame> Flood<F> {
     #[inline(always)]
     pub fn begin_burst(&mut self) {
         self.key = None;
+        self.known.clear();
     }
 
     /// The one port there is, and what is done to tags there.
@@ -99,8 +115,8 @@ impl<F: Frame> Default for FloodPart<F> {
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag. Those that went elsewhere get
-    /// their copies first.
+    /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag. Frames that wait for copies to
+    /// other ports, or with other tags, get theirs first.
     #[inline(always)]
     pub(super) fn set_destinations(
         &mut self,
@@ -112,13 +128,34 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let grows = vlan.is_some_and(|vlan| vlan.with_tag() == Retag::Push);
         let key = FloodKey { ports, vlan, len: if grows { len } else { 0 } };
         if self.flood.key != Some(key) {
-            self.find_destinations(port, key);
+            self.change_destinations(port, key);
         }
     }
 
     #[inline(never)]
-    fn find_destinations(&mut self, port: PortId, key: FloodKey) {
-        self.copy_waiting();
+    fn change_destinations(&mut self, port: PortId, key: FloodKey) {
+        let known = self.flood.known.iter().find(|(of, _)| *of == key).map(|(_, known)| *known);
+        let Destinations { too_long, nowhere, parts } = known.unwrap_or_else(|| {
+            let found = self.find_destinations(port, &key);
+            if self.flood.known.is_full() {
+                self.flood.known.clear();
+            }
+            self.flood.known.push((key, found));
+            found
+        });
+        let Flood { parts: now, .. } = &self.flood;
+        // Frames of several VLANs or groups may go to the same ports.
+        if now.iter().zip(&parts).any(|(now, (outs, retag))| now.outs != *outs || now.retag != *retag) {
+            self.copy_waiting();
+            for (part, (outs, retag)) in self.flood.parts.iter_mut().zip(parts) {
+                (part.outs, part.last, part.copies, part.retag) = (outs, outs.last(), outs.len(), retag);
+            }
+        }
+        (self.flood.key, self.flood.too_long, self.flood.nowhere) = (Some(key), too_long, nowhere);
+    }
+
+    #[cold]
+    fn find_destinations(&self, port: PortId, key: &FloodKey) -> Destinations {
         let mut others = key.ports.intersection(&self.ports[port.index()].flood).without(port);
         if let (Some(vlan), Some(vlans)) = (key.vlan, &self.vlans) {
             let members = vlans.ports(vlan.vid);
@@ -137,15 +174,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             // What leaves as it came is the frame itself.
             parts.sort_by_key(|(ports, retag)| (ports.is_empty(), *retag != Retag::Keep));
         }
-        self.flood.key = Some(key);
-        self.flood.nowhere = match too_long {
+        let nowhere = match too_long {
             0 => PortStatus::nowhere(self.lags.whole(others).iter().map(|out| self.ports.status(out))),
             _ => DropReason::VlanTooLong,
         };
-        self.flood.too_long = too_long;
-        for (part, (outs, retag)) in self.flood.parts.iter_mut().zip(parts) {
-            (part.outs, part.last, part.copies, part.retag) = (outs, outs.last(), outs.len(), retag);
-        }
+        Destinations { too_long, nowhere, parts }
     }
 
     /// A frame to its destinations, which are set.

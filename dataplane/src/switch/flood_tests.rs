@@ -19,8 +19,8 @@ const STATION: u64 = 0x0200_0000_0000;
 const EVERYBODY: u64 = 0xffff_ffff_ffff - STATION;
 const GROUP: u64 = 0x0300_0000_0000 - STATION;
 
-/// Two classes by DSCP, stations 1 to 3 behind the ports of these numbers, a group of three ports. In VLANs some ports are members with
-/// a tag, the others without.
+/// Two classes by DSCP, stations 1 to 3 behind the ports of these numbers, a group of three ports. Of VLAN 10 some ports are members with
+/// a tag, the others without; of 11 and 12 the same ports, and of 13 the others, all with a tag.
 fn switch(dice: &mut Dice, shards: usize, vlans: bool, buffer: u64) -> Vec<Switch<OwnedFrame>> {
     let mut params = params(PORTS.into());
     let maps = Maps { dscp_to_tc: std::array::from_fn(|dscp| (dscp / 32) as u8), ..Maps::default() };
@@ -29,7 +29,15 @@ fn switch(dice: &mut Dice, shards: usize, vlans: bool, buffer: u64) -> Vec<Switc
         port.shard = (at % shards) as u8;
         port.tx_per_lcore = dice.one_in(2);
         let native = (at % 4 < 2).then_some(10);
-        port.vlans = vlans.then(|| PortVlans { native, members: [10].into_iter().collect() });
+        let others: &[u16] = if at == 0 {
+            &[11, 12, 13]
+        } else if at % 2 == 1 {
+            &[11, 12]
+        } else {
+            &[13]
+        };
+        let members = others.iter().copied().chain([10]).collect();
+        port.vlans = vlans.then_some(PortVlans { native, members });
     }
     params.mmu = MmuParams::lossy(PORTS.into(), buffer);
     (params.frames, params.copied) = (8192, 8192);
@@ -39,8 +47,8 @@ fn switch(dice: &mut Dice, shards: usize, vlans: bool, buffer: u64) -> Vec<Switc
     Switch::sharded(&params, shards).unwrap()
 }
 
-/// A frame with its number at the end.
-fn any_frame(dice: &mut Dice, number: u32) -> OwnedFrame {
+/// A frame with its number at the end, tagged or not if there are VLANs.
+fn any_frame(dice: &mut Dice, number: u32, vlans: bool) -> OwnedFrame {
     let to = dice.one(&[1, 1, 2, 3, 9, EVERYBODY, EVERYBODY, GROUP]);
     let (dscp, len) = (dice.one(&[0, 0, 40]), dice.one(&[60, 60, 128, 301]));
     let mut bytes = frame(8, to, dscp, len).bytes().to_vec();
@@ -50,6 +58,11 @@ fn any_frame(dice: &mut Dice, number: u32) -> OwnedFrame {
         bytes[15] |= dice.below(4) as u8;
     }
     bytes[len - 4..].copy_from_slice(&number.to_be_bytes());
+    if vlans && dice.one_in(2) {
+        // Of the class that it would have by its DSCP.
+        let (_, high) = told(&bytes);
+        bytes.splice(12..12, [0x81, 0, u8::from(high) << 5, dice.one(&[10, 11, 12, 13])]);
+    }
     OwnedFrame::new(bytes)
 }
 
@@ -71,7 +84,8 @@ fn play(seed: u64, shards: usize) {
     for now in (1..=60).map(|round: Nanos| round * 1000) {
         let end = now > 50_000;
         let frames = if end { 0 } else { dice.below(120) };
-        let mut burst: Burst<_> = (0..frames as u32).map(|at| any_frame(&mut dice, number + at)).collect();
+        let mut burst: Burst<_> =
+            (0..frames as u32).map(|at| any_frame(&mut dice, number + at, vlans)).collect();
         number += frames as u32;
         shards[0].receive(PortId(0), &mut burst, now);
         shards.iter_mut().rev().for_each(|shard| shard.tick(now));
@@ -110,6 +124,22 @@ fn play(seed: u64, shards: usize) {
 fn frames_for_one_port_and_for_several_leave_in_the_order_in_which_they_came() {
     (0..150).for_each(|seed| play(seed, 1));
     (150..300).for_each(|seed| play(seed, 2));
+}
+
+/// Broadcasts of several VLANs share batches where the same ports are members of these.
+#[test]
+fn frames_of_several_vlans_for_the_same_ports_share_batches() {
+    let mut s = switch(&mut Dice(Rng::new(1)), 1, true, 8 << 20).swap_remove(0);
+    let mut burst: Burst<_> = (0..40)
+        .map(|n| {
+            let mut bytes = frame(8, EVERYBODY, 0, 60).bytes().to_vec();
+            bytes.splice(12..12, [0x81, 0, 0, 11 + n % 2]);
+            OwnedFrame::new(bytes)
+        })
+        .collect();
+    s.receive(PortId(0), &mut burst, 0);
+    let batches = [1, 2, 3, 4, 5].map(|out| s.queues.batches(PortId(out), 0));
+    assert_eq!(batches, [1, 0, 1, 0, 1], "40 copies each");
 }
 
 /// Where others of their class come between them, frames for several ports share batches all the same, at the ports to which
