@@ -105,6 +105,8 @@ fn every_collective_moves_what_it_must_and_is_measured_as_by_nccl_tests() {
     );
     let tree = job(8, "tree_all_reduce", "bytes = 800000\n");
     assert_eq!((only(&tree).identity.bytes, tree.collectives[0].steps.len()), (Some(800_000), 13));
+    let tree = job(8, "tree_all_reduce", "bytes = 800000\nchunk = \"100KB\"\n");
+    assert_eq!((tree.collectives[0].steps.len(), tree.flows.len()), (4, 4 * 4 * 7));
     let all = job(8, "all_to_all", "bytes = 100000\n");
     assert_eq!((only(&all).identity.bytes, only(&all).steps.len()), (Some(800_000), 7));
     let sized = job(3, "all_to_allv", "matrix = [[7, 100, 0], [\"1KB\", 0, 300], [0, 0, 0]]\n");
@@ -157,6 +159,8 @@ fn ranks_are_where_they_are_placed() {
         ("rail_all_reduce", "bytes = 1\ngroup = 3\n", 9, "8 ranks are no whole number of groups of 3"),
         ("halving_doubling_all_reduce", "bytes = 1\nranks = 6\n", 9, "6 ranks are no power of two"),
         ("storage", "bytes = 1\nservers = 1\nios = 1000000\n", 6, "14000000 messages; at most 4194304"),
+        ("tree_all_reduce", "bytes = 1\nchunk = 0\n", 9, "`chunk` is 0"),
+        ("tree_all_reduce", "bytes = \"1GB\"\nchunk = 100\n", 6, "140000000 messages; at most 4194304"),
         ("all_to_allv", "", 6, "needs `matrix`"),
         (
             "all_to_allv",

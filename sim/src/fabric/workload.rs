@@ -23,7 +23,7 @@ use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::{Flow, Pace};
 use weir_layout::counted;
 
-/// Packets of a chunk of a tree all-reduce.
+/// Packets of a chunk of a tree all-reduce that says none.
 const CHUNK_PACKETS: u64 = 32;
 /// Payload of a flow without end: more than any run can carry.
 const ENDLESS: u64 = u64::MAX >> 8;
@@ -162,6 +162,9 @@ impl Reader<'_> {
         if w.bytes.is_some_and(|bytes| bytes.0 == 0) {
             wrong("`bytes` is 0: there is nothing to send; give it some, or take the workload out".into());
         }
+        if w.chunk.is_some_and(|chunk| chunk.0 == 0) {
+            wrong("`chunk` is 0: nothing would be sent; take it out, or write chunk = \"512KB\"".into());
+        }
         if w.rate.is_some_and(|rate| rate.0 == 0) {
             wrong("`rate` is 0: nothing would be sent; take it out, or write rate = \"1G\"".into());
         }
@@ -221,7 +224,10 @@ impl Reader<'_> {
             Pattern::TreeAllReduce => {
                 let whole = self.need("bytes", w.bytes)?.0;
                 let half = whole.div_ceil(2).max(1);
-                let chunks = half.div_ceil(CHUNK_PACKETS * u64::from(spec.host.payload));
+                let chunk = w.chunk.map_or(CHUNK_PACKETS * u64::from(spec.host.payload), |chunk| chunk.0);
+                let chunks = half.div_ceil(chunk);
+                // Up and down, in two trees.
+                self.check_count([4, chunks.try_into().unwrap_or(usize::MAX), ranks - 1])?;
                 let mut graph = trees::all_reduce(&hosts, (half, chunks), start);
                 graph.collectives.push(Kind::AllReduce.described(w.kind.word(), ranks, whole));
                 return Ok(graph);

@@ -99,6 +99,8 @@ pub struct Workload {
     pub placement: Option<Placement>,
     /// Ranks of a group (hierarchical_all_reduce, rail_all_reduce); those of a server in a `rail` topology unless given.
     pub group: Option<usize>,
+    /// Most bytes of the vector that go up and down a tree at once (tree_all_reduce); 32 packets unless given.
+    pub chunk: Option<Size>,
     /// Bytes from each rank, a row, to each (all_to_allv).
     #[schemars(extend("x-default" = REQUIRED))]
     pub matrix: Option<Vec<Vec<Size>>>,
@@ -184,9 +186,9 @@ patterns! {
     /// Ring all-reduce of `bytes` over all hosts: 2(N-1) steps, each waits for the one before. A host's steps
     /// share one queue pair: what congestion has made of its rate stays.
     AllReduce = "all_reduce" { "bytes", "stagger", "hosts", "ranks", "placement" }
-    /// All-reduce of `bytes` over all hosts by two binary trees, of half the vector each: sums go up in chunks of 32 packets,
+    /// All-reduce of `bytes` over all hosts by two binary trees, of half the vector each: sums go up in pieces of at most `chunk`,
     /// the result comes down. An inner host of one tree is a leaf of the other.
-    TreeAllReduce = "tree_all_reduce" { "bytes", "stagger", "hosts", "ranks", "placement" }
+    TreeAllReduce = "tree_all_reduce" { "bytes", "chunk", "stagger", "hosts", "ranks", "placement" }
     /// All-reduce of `bytes` over all hosts by engines of the switches: every host sends its vector to the engine it is
     /// planned to, gets the sum, and checks every bit of it. A flow is a host; it is delivered with its last result.
     IncAllReduce = "inc_all_reduce" { "bytes", "stagger" }
