@@ -1,7 +1,7 @@
 //! `[buffer]`: profiles and what they are bound to, and the one division of the buffer.
 
 use super::diag::Span;
-use super::headroom::{Charged, auto_headroom, warn_if_short, xon_offset};
+use super::headroom::{Charged, auto_headroom, longest_leaving, warn_if_short, xon_offset};
 use super::port::PortAt;
 use super::read::{Ctx, Origin, Section};
 use super::sched::{explained_ports, lookup, named, select};
@@ -168,14 +168,16 @@ pub(super) fn read(
     let why = format!("size {size} / frames {}: what each takes of the memory for frames", frames.v);
     ctx.explain("buffer.least_charge", show_size(buffer.least_charge().into()), Origin::Derived, why);
     bind(ctx, &s, &profiles, ports);
-    for ((port, at), turns) in ports.iter_mut().zip(at).zip(turns) {
-        resolve_groups(ctx, &profiles, port, at, Charged { turns: *turns, buffer: &buffer });
+    let charged = |(port, turns)| Charged { turns, leaving: longest_leaving(port, ports), buffer: &buffer };
+    let charged: Vec<Charged<'_>> = ports.iter().zip(turns.iter().copied()).map(charged).collect();
+    for ((port, at), charged) in ports.iter_mut().zip(at).zip(&charged) {
+        resolve_groups(ctx, &profiles, port, at, *charged);
     }
     for (i, profile) in profiles.iter().enumerate() {
         if let Some(xoff) = profile.xoff.filter(|xoff| *xoff > 0) {
-            let bound = |(port, _): &(&PortConfig, Turns)| port.pgs.iter().any(|pg| pg.profile == i);
-            let on = ports.iter().zip(turns.iter().copied()).filter(bound);
-            warn_if_short(ctx, (&profile.name, xoff, profile.xoff_at), on, &buffer);
+            let bound = |(port, _): &(&PortConfig, Charged<'_>)| port.pgs.iter().any(|pg| pg.profile == i);
+            let on = ports.iter().zip(charged.iter().copied()).filter(bound);
+            warn_if_short(ctx, (&profile.name, xoff, profile.xoff_at), on);
         }
     }
     for item in s.items(ctx, "port", &schema::BUFFER_PORT) {

@@ -37,7 +37,7 @@ pub(super) fn whole(
     let mut once = HashSet::new();
     for ((port, at), turns) in config.ports.iter().zip(at).zip(turns) {
         pauses(ctx, config, port, at, (turns.gap, places.quanta), &mut once);
-        explain_response(ctx, port, *turns, workers(&config.ports));
+        explain_response(ctx, port, &config.ports, *turns, workers(&config.ports));
         groups(ctx, config, port, at, profiles, &mut once);
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);

@@ -183,6 +183,28 @@ fn automatic_headroom_is_the_calculator_s_with_its_terms_explained() {
     assert!(row.why.contains("tx_ring 31250 (10000 ns * 25000000000 / 8e9)"), "{}", row.why);
 }
 
+/// `mtu` is asked of frames that come in, so by a port for short ones a long one may leave, and PFC waits behind it.
+#[test]
+fn headroom_allows_for_the_longest_frame_of_any_port_of_the_format() {
+    let of = |third: &str| {
+        let ports = format!("{}mtu = 1518\n[[port]]\nname = \"p2\"\ndevice = \"net_null2\"\n{third}", TWO);
+        let text = format!("{ROCE}{ports}\n[pfc]\npoll_gap = 0\n");
+        let config =
+            load_for(Platform::Simulated, "t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f)));
+        let response =
+            config.config.explain().into_iter().find(|e| e.key == "port.p1.pause_response").unwrap();
+        (config.config.ports[1].pgs[3].xoff, response.why)
+    };
+    let longest =
+        |mtu: u32| headroom(Model::Weir, &HeadroomInput::new(25_000_000_000, 5, mtu, 1518)).unwrap().xoff;
+    let (xoff, response) = of("rate = \"25G\"\ncable = \"5m\"\nmtu = 9216\n");
+    assert_eq!(xoff, longest(9216));
+    assert!(response.contains("frame_leaving 9240"), "{response}");
+    // Frames of another format leave by ports of theirs.
+    let (xoff, _) = of("rate = \"25G\"\ncable = \"5m\"\nmtu = 16000\nformat = \"afh_gen1\"\n");
+    assert_eq!(xoff, longest(9216));
+}
+
 #[test]
 fn headroom_is_for_the_ports_that_share_an_lcore() {
     let xoff = |ports: usize, lcore: &dyn Fn(usize) -> String| {

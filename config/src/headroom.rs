@@ -18,7 +18,16 @@ use weir_dataplane::vlan::TAG_BYTES;
 #[derive(Clone, Copy)]
 pub(super) struct Charged<'a> {
     pub turns: Turns,
+    /// [`longest_leaving`].
+    pub leaving: u32,
     pub buffer: &'a BufferConfig,
+}
+
+/// Longest frame that may leave by `port`, bytes without FCS: the `mtu` of a port is asked of what it receives, so another port of
+/// the same format may have received it.
+pub fn longest_leaving(port: &PortConfig, ports: &[PortConfig]) -> u32 {
+    let alike = ports.iter().filter(|other| other.format == port.format);
+    alike.chain([port]).map(|other| u32::from(other.mtu)).max().unwrap_or(0)
 }
 
 impl Charged<'_> {
@@ -43,12 +52,18 @@ impl Charged<'_> {
     }
 }
 
-/// What the headroom of a port is computed from: longest frame in bytes, cable in mm. A NIC's ring holds what the wire
+/// What the headroom of a port is computed from: longest frame that it receives and longest that may leave by it in bytes, cable in mm. A NIC's ring holds what the wire
 /// brought in a gap; an in-process ring whatever fits into it, and what its sender has in hand. A pause stands behind
 /// what the shaper let into the transmit ring at once. However short that ring, it takes no less: where it is full, the
 /// pause is put into it a turn later.
-pub fn headroom_input(kind: DeviceKind, rate: u64, cable_mm: u64, mtu: u32, turns: Turns) -> HeadroomInput {
-    let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, mtu, mtu);
+pub fn headroom_input(
+    kind: DeviceKind,
+    rate: u64,
+    cable_mm: u64,
+    (mtu, leaving): (u32, u32),
+    turns: Turns,
+) -> HeadroomInput {
+    let mut input = HeadroomInput::new(rate, cable_mm.div_ceil(1000) as u32, leaving, mtu);
     let rx_ring = match kind {
         DeviceKind::Ring | DeviceKind::Inc => {
             RxRing::Descriptors { count: RING_FRAMES + RING_HAND, frame: mtu }
@@ -97,7 +112,7 @@ pub(super) fn auto_headroom(
         );
         return None;
     };
-    let input = port_input(port, rate, cable_mm, charged.turns);
+    let input = port_input(port, rate, cable_mm, charged);
     match headroom(Model::Weir, &input) {
         Ok(Headroom { terms, xoff, .. }) => {
             let (rate, key) = (show_rate(rate), format!("port.{}.xoff", port.name));
@@ -119,8 +134,9 @@ pub(super) fn auto_headroom(
 }
 
 /// [`headroom_input`] of this port, whose peer may be said to take longer than 802.3 allows it.
-fn port_input(port: &PortConfig, rate: u64, cable_mm: u64, turns: Turns) -> HeadroomInput {
-    let input = headroom_input(port.kind, rate, cable_mm, port.mtu.into(), turns);
+fn port_input(port: &PortConfig, rate: u64, cable_mm: u64, charged: Charged<'_>) -> HeadroomInput {
+    let Charged { turns, leaving, .. } = charged;
+    let input = headroom_input(port.kind, rate, cable_mm, (port.mtu.into(), leaving), turns);
     let said = port.peer_response.map(|bytes| PeerResponse::Quanta(bytes.div_ceil(QUANTUM_BYTES)));
     HeadroomInput { peer: said.unwrap_or(input.peer), ..input }
 }
@@ -130,18 +146,16 @@ fn sum_of(terms: &[Term]) -> String {
     used.map(|t| format!("{} {} ({})", t.name, t.bytes, t.formula)).collect::<Vec<_>>().join(" + ")
 }
 
-/// A headroom that was written is less than what may come to one of `ports`: told of the one that needs most, each with how
-/// late it is looked at.
+/// A headroom that was written is less than what may come to one of `ports`: told of the one that needs most.
 pub(super) fn warn_if_short<'p>(
     ctx: &mut Ctx<'_>,
     (profile, xoff, at): (&str, u64, Span),
-    ports: impl Iterator<Item = (&'p PortConfig, Turns)>,
-    buffer: &BufferConfig,
+    ports: impl Iterator<Item = (&'p PortConfig, Charged<'p>)>,
 ) {
-    let need = |(port, turns): (&'p PortConfig, Turns)| {
-        let input = port_input(port, port.rate.bps()?, port.cable_mm?, turns);
+    let need = |(port, charged): (&'p PortConfig, Charged<'_>)| {
+        let input = port_input(port, port.rate.bps()?, port.cable_mm?, charged);
         let Headroom { terms, xoff, .. } = headroom(Model::Weir, &input).ok()?;
-        let (most, cells) = Charged { turns, buffer }.as_charged(xoff, port);
+        let (most, cells) = charged.as_charged(xoff, port);
         Some((most, &port.name, format!("{}{cells}", sum_of(&terms))))
     };
     if let Some((most, port, sum)) = ports.filter_map(need).max()
@@ -155,9 +169,10 @@ pub(super) fn warn_if_short<'p>(
     }
 }
 
-/// What may still leave by this port after a pause has come in, where it obeys pauses and keeps a `rate` in bit/s.
+/// What may still leave by one of `ports` after a pause has come in, where it obeys pauses and keeps a `rate` in bit/s.
 pub fn pause_response(
     port: &PortConfig,
+    ports: &[PortConfig],
     rate: Option<u64>,
     turns: Turns,
     tx_per_lcore: bool,
@@ -167,14 +182,21 @@ pub fn pause_response(
         DeviceKind::Pci | DeviceKind::Vdev => port.tx_descriptors.into(),
     };
     let obeys = port.pfc.in_use() && port.pfc.rx != PfcRx::None;
-    let paused = |rate| Paused { rate, mtu: port.mtu.into(), turns, tx_descriptors, tx_per_lcore };
+    let mtu = longest_leaving(port, ports);
+    let paused = |rate| Paused { rate, mtu, turns, tx_descriptors, tx_per_lcore };
     rate.filter(|_| obeys).map(|rate| response(&paused(rate)))
 }
 
 /// The same for a port on paper, explained: as if every lcore had a transmit queue there.
-pub(super) fn explain_response(ctx: &mut Ctx<'_>, port: &PortConfig, turns: Turns, workers: usize) {
+pub(super) fn explain_response(
+    ctx: &mut Ctx<'_>,
+    port: &PortConfig,
+    ports: &[PortConfig],
+    turns: Turns,
+    workers: usize,
+) {
     let queues = workers > 1 && !port.kind.is_in_process();
-    if let Some(terms) = pause_response(port, port.rate.bps(), turns, queues) {
+    if let Some(terms) = pause_response(port, ports, port.rate.bps(), turns, queues) {
         let bytes = terms.iter().map(|t| t.bytes).sum();
         let why = format!("{}: what the peer's headroom is to allow for", sum_of(&terms));
         ctx.explain(format!("port.{}.pause_response", port.name), show_size(bytes), Origin::Derived, why);

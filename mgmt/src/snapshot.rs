@@ -206,6 +206,7 @@ impl SwitchInfo {
             pfc_frames: device.pfc_frames,
             pause_response: pause_response(
                 port,
+                &config.ports,
                 port.rate.within(device.rate).filter(|_| device.software_pfc),
                 turns,
                 device.tx_per_lcore,

@@ -75,7 +75,8 @@ pub struct Column {
 pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
     let lossless_mtu = args.lossless_mtu.unwrap_or(args.link.mtu);
     let input = |turns: Turns| {
-        let input = headroom_input(DeviceKind::Pci, args.link.rate, args.link.cable, args.link.mtu, turns);
+        let LinkArgs { rate, cable, mtu, .. } = args.link;
+        let input = headroom_input(DeviceKind::Pci, rate, cable, (mtu, mtu), turns);
         let own = OwnTerms { crossing_frame: lossless_mtu, ..input.own };
         HeadroomInput { lossless_mtu, small_packet_percentage: args.small_packets, own, ..input }
     };
