@@ -473,11 +473,17 @@ fn a_controller_that_was_started_anew_has_its_ranks_back() {
     rig.wait_for_sums(10);
     controller.stop(Signal::SIGKILL);
     let _controller = rig.controller(&address, &[]);
+    // Who hears of it first ends, and the other one with the same round, whether it has heard of it or not.
+    let mut heard = 0;
     for (ended, results, _) in hosts.map(Host::ended) {
-        assert_eq!(ended.code(), Some(1), "{ended:?}");
         let findings = results["findings"].to_string();
-        assert!(findings.contains("has ended"), "{findings}");
+        match ended.code() {
+            Some(1) => assert!(findings.contains("has ended"), "{findings}"),
+            _ => assert_eq!((ended.code(), findings.as_str()), (Some(0), "[]"), "{ended:?}"),
+        }
+        heard += i32::from(ended.code() == Some(1));
     }
+    assert!(heard > 0);
     rig.switch.stop_after_hosts_came_and_went();
 }
 
