@@ -1,7 +1,7 @@
 //! Why a frame was lost: one reason per frame, named `stage.reason`, append-only.
 //!
 //! The names are the interface (`--summary`, `/v1/drops/reasons`, metrics); the numbers are not.
-//! Design section 4; REQ G6: exactly one reason counter per dropped frame.
+//! REQ G6: exactly one reason counter per dropped frame.
 //!
 //! Whether a loss is one of a lossless class is a matter of the frame, not of the reason: it is counted beside
 //! each reason ([`crate::stats::PortStats::lossless`]). What such a loss means is a matter of the reason

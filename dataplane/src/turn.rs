@@ -6,8 +6,8 @@
 
 use crate::types::Nanos;
 
-/// Time to receive a frame about whose kind nothing is kept and to send it, with the driver, ns
-/// (`docs/performance.md`): the most a frame costs.
+/// Planned time to receive and send a frame, driver included, ns. Kinds of frames that cost more (those nothing is kept about, copies, and
+/// many classes on a slow core: `docs/performance.md`) make a turn longer than planned, and the lcore's longest turn says by how much.
 pub const FRAME_NS: Nanos = 41;
 
 /// Frames every port may give in every turn. Vector drivers give multiples of 4, 8 or 32, and none to those who ask for

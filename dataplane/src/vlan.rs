@@ -6,7 +6,7 @@
 
 use crate::drops::DropReason;
 use crate::frame::Frame;
-use crate::parse::{EcnCode, Profile};
+use crate::parse::{EcnCode, Profile, be16};
 use crate::portset::PortSet;
 use crate::types::PortId;
 
@@ -111,10 +111,6 @@ impl PortVlans {
             Some(_) => Err(DropReason::VlanIngressFiltered),
         }
     }
-}
-
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
 /// VID of the tag at `at`, if there is one.

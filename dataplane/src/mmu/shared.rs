@@ -2,7 +2,7 @@
 //!
 //! Ingress priority groups hold the bytes; egress queues are a second view of the same bytes with
 //! limits of their own. A shard owns the groups and queues of its ports. What it must know of the
-//! others is a few single-writer sums in the [`Ledger`] (design section 3).
+//! others is a few single-writer sums in the [`Ledger`].
 
 mod divide;
 mod ledger;

@@ -18,7 +18,7 @@ pub fn is_tag(ethertype: u16) -> bool {
 const MAX_TAGS: usize = 2;
 
 #[inline(always)]
-pub(super) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&b| u16::from_be_bytes(b))
 }
 

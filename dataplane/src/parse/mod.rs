@@ -18,6 +18,7 @@ mod tests;
 pub use flow_hash::HashFields;
 pub use flow_key::FlowKey;
 pub use format::{EcnSource, Field, FormatError, FormatSpec, Transport, Variant};
+pub(crate) use headers::be16;
 pub use headers::is_tag;
 pub(crate) use key::in_vlan;
 pub use key::{GROUP_BIT, KeyParts, key_space};
@@ -89,8 +90,8 @@ pub enum EcnPlace {
     Tc(u8),
 }
 
-/// Where the ECN bits of frames are, and whether they came in as CE: what those that are counted together have in common.
-/// Which of them are ECT says the frame, when it matters.
+/// Where the ECN bits of a frame are, and whether it came in as CE; or that each frame of a batch has a code of its own
+/// ([`EcnCode::EACH`]). Which of them are ECT says the frame, when it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnCode(u16);
 

@@ -2,7 +2,7 @@
 //!
 //! The generator compares what should hold (the requests) with what the peer was told, and makes one
 //! frame of the difference. A request that is withdrawn before a frame was made costs no frame. Scenarios
-//! C1 to C3, C6, C11, C14; REQ SW-103; DEV-24 to DEV-26; design section 4.
+//! C1 to C3, C6, C11, C14; REQ SW-103; DEV-24 to DEV-26.
 
 use super::account::PauseAccount;
 use super::frame::{PfcFrame, quanta_to_ns_floor};

@@ -2,7 +2,7 @@
 //!
 //! Each port has one [`generate::Generator`] (what we tell the peer), one [`react::Reaction`] (what the
 //! peer told us) and one [`watchdog::Watchdog`]. All are state machines in absolute nanoseconds. Nothing
-//! counts down, so nothing depends on how often it is asked. Design section 4; REQ A8.
+//! counts down, so nothing depends on how often it is asked. REQ A8.
 
 pub mod account;
 pub mod frame;

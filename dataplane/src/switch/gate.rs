@@ -1,6 +1,10 @@
 //! The gate between a frame and its queue, the only one: the link, storms and flushes, the end of the run, early drop,
-//! limits, Xoff, in this order, whether a frame comes alone or with others, with one copy or many, from this lcore or from
-//! another one.
+//! limits, Xoff, in this order, whether a frame comes alone or with others.
+//!
+//! A frame with several copies, or for a port of another lcore, passes it in two steps, each of which asks in this order what it has to ask:
+//! first its group ([`Charged::Group`], [`Charged::Remote`]: the end of the run, limits, Xoff), where it came in; then each copy its queue
+//! ([`Charged::Queue`]), where the link, storms, early drop and the limit of the queue are known. So a frame that two things stand against is lost
+//! for the first of them on the way there, which is not the same one for every layout of lcores.
 
 use super::lost::control_group;
 use super::{OwnPort, Switch};

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Whoever drives the switch owns the clock and the wire: a polling loop on DPDK, an event queue in
-//! virtual time, a test. Design section 2.
+//! virtual time, a test.
 
 mod admit;
 mod apply;

@@ -375,7 +375,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 
     /// The RX ring of a port is (or no longer is) above its threshold: frames are about to be lost
-    /// before admission sees them, so its lossless priorities are paused (design section 4).
+    /// before admission sees them, so its lossless priorities are paused.
     pub fn rx_ring(&mut self, port: PortId, filling: bool) {
         self.ports[port.index()].rx_ring(filling);
     }

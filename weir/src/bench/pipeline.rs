@@ -1,7 +1,7 @@
 //! The three verbs on frames in memory: no driver, no device.
 //!
 //! Stages are told apart by readings of the clock between them, whose own cost is taken off. The switch is told a time
-//! that passes by [`FRAME_NS`] with every frame received, so what it does is the same in every run. For instructions per
+//! that passes by [`SPACING_NS`] with every frame received, so what it does is the same in every run. For instructions per
 //! frame, run under `valgrind --tool=callgrind --toggle-collect='*verbs_*'` and divide by the frames printed.
 
 use super::TURNS;
@@ -18,7 +18,7 @@ use weir_dataplane::switch::{
 use weir_dataplane::types::{BURST, Burst, Nanos, PortId};
 
 /// ns from one frame to the next: about as fast as one lcore forwards them.
-const FRAME_NS: u64 = 25;
+const SPACING_NS: u64 = 25;
 
 /// The frames of a port, and where those go that it sends.
 struct Loop {
@@ -227,7 +227,7 @@ impl Bench {
         for _ in 0..(2 * longest).div_ceil(BURST) {
             for port in 0..self.busy {
                 self.loops[port].fill(&mut burst);
-                self.now += burst.len() as u64 * FRAME_NS;
+                self.now += burst.len() as u64 * SPACING_NS;
                 let (shard, now) = (self.shard_of(port), self.now);
                 self.shards[shard].receive(PortId(port as u16), &mut burst, now);
             }
@@ -249,7 +249,7 @@ impl Bench {
             for port in 0..self.busy {
                 self.loops[port].fill(burst);
                 received += burst.len();
-                self.now += burst.len() as u64 * FRAME_NS;
+                self.now += burst.len() as u64 * SPACING_NS;
                 let (shard, start) = (self.shard_of(port), Instant::now());
                 verbs_receive(&mut self.shards[shard], PortId(port as u16), burst, self.now);
                 sum.receive += ns(start, Instant::now());

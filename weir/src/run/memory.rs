@@ -40,7 +40,7 @@ pub struct PoolSize {
 
 impl PoolSize {
     /// Enough for the worst case: all frames the buffer can hold, which may be from one lcore; every descriptor full, a
-    /// burst in hand at every port (design section 4). `extra`: frames that others in this process hold.
+    /// burst in hand at every port. `extra`: frames that others in this process hold.
     pub fn of(config: &Config, lcores: usize, extra: u64) -> Self {
         let held = config.buffer.frames + extra;
         Self::of_ports(&config.ports, lcores, held, held)
