@@ -93,7 +93,7 @@ impl<F: Frame> Flood<F> {
     }
 }
 
-/// Frames of a burst that go to the same ports with the same tag.
+/// Frames of a burst that go to the same ports, with the tags they leave with.
 #[derive(Debug)]
 pub(super) struct FloodPart<F: Frame> {
     /// The ports that take copies, the last one of them, and how many there are.
@@ -116,7 +116,7 @@ impl<F: Frame> Default for FloodPart<F> {
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag. Frames that wait for copies to
-    /// other ports, or with other tags, get theirs first.
+    /// other ports get theirs first.
     #[inline(always)]
     pub(super) fn set_destinations(
         &mut self,
@@ -143,13 +143,12 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.flood.known.push((key, found));
             found
         });
-        let Flood { parts: now, .. } = &self.flood;
-        // Frames of several VLANs or groups may go to the same ports.
-        if now.iter().zip(&parts).any(|(now, (outs, retag))| now.outs != *outs || now.retag != *retag) {
+        // Frames of several VLANs or groups may go to the same ports: their tags have been changed when they are put to those that wait.
+        if self.flood.parts.iter().zip(&parts).any(|(part, (outs, _))| part.outs != *outs) {
             self.copy_waiting();
-            for (part, (outs, retag)) in self.flood.parts.iter_mut().zip(parts) {
-                (part.outs, part.last, part.copies, part.retag) = (outs, outs.last(), outs.len(), retag);
-            }
+        }
+        for (part, (outs, retag)) in self.flood.parts.iter_mut().zip(parts) {
+            (part.outs, part.last, part.copies, part.retag) = (outs, outs.last(), outs.len(), retag);
         }
         (self.flood.key, self.flood.too_long, self.flood.nowhere) = (Some(key), too_long, nowhere);
     }
