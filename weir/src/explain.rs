@@ -9,11 +9,13 @@ use anyhow::Result;
 use clap::Args;
 use std::path::Path;
 use std::path::PathBuf;
+use weir_config::Config;
 use weir_config::runtime::{Device, switch_params};
 use weir_config::units::size;
-use weir_dataplane::explain::{Occupancy, explain as ask};
+use weir_dataplane::explain::{Explanation, Occupancy, explain as ask};
 use weir_dataplane::mmu::Held;
 use weir_dataplane::types::{Mac, PRIORITIES};
+use weir_layout::grouped;
 use weir_mgmt::admin::Fault;
 use weir_mgmt::admin::explain::{Question, answer, fault as why, text};
 use weir_mgmt::api::documents::{ExplainedFrame, json};
@@ -117,6 +119,33 @@ fn question(args: &ExplainArgs) -> Question {
     Question(all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
 }
 
+/// Refuses what no switch of this configuration can hold.
+fn check_occupancy(args: &ExplainArgs, config: &Config, plain: &Explanation) -> Result<()> {
+    let of_group = plain.group.as_ref().map(|group| group.before);
+    let (reserved, headroom) = of_group.map_or((0, 0), |group| (group.reserved, group.headroom_limit));
+    let shared = config.buffer.shared;
+    let control = plain.group.as_ref().is_some_and(|group| group.control.is_some());
+    let used = if control { config.buffer.control_bytes } else { reserved + shared };
+    for (option, asked, most, of) in [
+        ("--used", args.used, used, "what its group may hold without headroom"),
+        ("--headroom-used", args.headroom_used, headroom, "the headroom of its group"),
+        ("--others", args.others, shared, "the shared pool"),
+        (
+            "--used and --others",
+            args.used.saturating_add(args.others),
+            used.max(reserved + shared),
+            "what there is of the pool",
+        ),
+        ("--queued", args.queued, config.buffer.size, "the buffer"),
+    ] {
+        if asked > most {
+            let detail = format!("{} bytes are more than {of}, {}", grouped(asked), grouped(most));
+            return Err(refuse(option, detail, "weir check FILE --explain shows the division of the buffer"));
+        }
+    }
+    Ok(())
+}
+
 /// A switch that does not run, holding what the command line says.
 fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<ExplainedFrame> {
     let config = check::load(path)?.config;
@@ -131,6 +160,7 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     let (asked, _) = question.asked(&config, &params, &mcast, None).map_err(fault)?;
     // What it is charged to does not depend on what is held; what becomes of it follows from that.
     let plain = ask(&params, &Occupancy::default(), &asked).map_err(|error| fault(why(error)))?;
+    check_occupancy(args, &config, &plain)?;
     let n = config.ports.len() * PRIORITIES;
     let mut seen = Occupancy { groups: vec![Held::default(); n], queues: vec![0; n], ..Occupancy::default() };
     let group = plain.group.as_ref().map_or(usize::MAX, |group| group.ix.0 as usize);

@@ -112,7 +112,14 @@ impl Question {
         learned: Option<PortSet>,
     ) -> Result<(Asked, Option<ExplainedMulticast>), Box<Fault>> {
         let mut asked = self.frame(config)?;
-        asked.to = asked.to.or(learned);
+        match learned {
+            Some(ports) => asked.to = Some(ports),
+            // A static station, or one that nobody knows: which of its copies is shown is all that `to` says then.
+            None if asked.dst.is_some() && asked.to.is_some() => {
+                asked.flood = Some(FloodKind::UnknownUnicast)
+            }
+            None => {}
+        }
         let Some(group) = self.group()? else { return Ok((asked, None)) };
         let vid = vid_of(params, &asked);
         let route = Route::of(config, mcast, vid, &group);
@@ -129,7 +136,7 @@ impl Question {
         let asked = self.frame(config)?;
         let vid = vid_of(params, &asked);
         let profile = &params.ports[asked.port.index()].profile;
-        let station = asked.dst.filter(|dst| dst & GROUP_BIT == 0 && asked.to.is_none());
+        let station = asked.dst.filter(|dst| dst & GROUP_BIT == 0);
         Ok(station.map(|dst| profile.key(dst, vid)))
     }
 
@@ -224,6 +231,12 @@ pub fn answer(
 ) -> Result<ExplainedFrame, Box<Fault>> {
     let (asked, multicast) = question.asked(config, params, mcast, learned)?;
     let told = explain(params, seen, &asked).map_err(fault)?;
+    if let (Some(to), Some(dst), Some(shown)) = (question.frame(config)?.to, question.text("dst"), told.shown)
+        && !to.contains(shown.out)
+    {
+        let detail = format!("frames for {dst} go to `{}`, not there", config.ports[shown.out.index()].name);
+        return Err(wrong("to", &detail, "leave it out, or name a port they go to"));
+    }
     Ok(ExplainedFrame { multicast, ..document(config, &asked, &told) })
 }
 
@@ -538,6 +551,37 @@ mod tests {
             let fault =
                 question(text).asked(&f.config, &f.params, &McastReading::default(), None).unwrap_err();
             assert_eq!(fault.path, path, "{text}");
+        }
+    }
+
+    /// With an address the forwarding table says where a frame goes, and `to` only which of its copies is shown.
+    #[test]
+    fn a_port_does_not_move_a_station() {
+        let ports =
+            ["p0", "p1", "p2"].map(|name| format!("[[port]]\nname = \"{name}\"\ndevice = \"ring\"\n"));
+        let fixed = "[[fdb.static]]\nmac = \"02:00:00:00:00:05\"\nport = \"p2\"\n";
+        let config = weir_config::load("t.toml", &(ports.concat() + fixed)).unwrap().config;
+        let devices = vec![weir_config::runtime::Device { pfc: true, ..Default::default() }; 3];
+        let params = weir_config::runtime::switch_params(&config, &devices, 1).unwrap();
+        let ask = |text: &str, learned: Option<u16>| {
+            let learned = learned.map(|port| PortSet::from_iter([PortId(port)]));
+            let seen = Occupancy::default();
+            answer(&config, &params, &seen, &McastReading::default(), learned, &question(text))
+        };
+        let unknown = ask("port=p0&dst=02:00:00:00:00:01&to=p2", None).unwrap();
+        assert_eq!((unknown.copies, unknown.to.as_deref()), (2, Some("p2")));
+        assert_eq!(unknown.flood.map(|flood| flood.kind).as_deref(), Some("unknown_unicast"));
+        let known = ask("port=p0&dst=02:00:00:00:00:01&to=p1", Some(1)).unwrap();
+        assert_eq!((known.copies, known.to.as_deref(), known.flood), (1, Some("p1"), None));
+        let fixed = ask("port=p0&dst=02:00:00:00:00:05&to=p2", None).unwrap();
+        assert_eq!((fixed.copies, fixed.to.as_deref(), fixed.flood), (1, Some("p2"), None));
+        for (dst, learned, at) in [("02:00:00:00:00:01", Some(1), "p1"), ("02:00:00:00:00:05", None, "p2")] {
+            let other = if at == "p1" { "p2" } else { "p1" };
+            let fault = ask(&format!("port=p0&dst={dst}&to={other}"), learned).unwrap_err();
+            assert_eq!(
+                (fault.path.as_str(), fault.detail),
+                ("to", format!("frames for {dst} go to `{at}`, not there"))
+            );
         }
     }
 

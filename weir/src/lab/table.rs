@@ -66,8 +66,8 @@ fn row(
     // Both looks carry their own time, so a late look is not a wrong rate.
     let ns = gauges.at_ns.saturating_sub(last.2.at_ns).max(1) as f64;
     let mbps = |now: u64, then: u64| Unit::MBPS.number((now - then) as f64 * 8e9 / ns);
-    let paused: u64 =
-        gauges.rx_paused_ns.iter().zip(&last.2.rx_paused_ns).map(|(now, then)| now - then).sum();
+    // Of the priority that was held back longest: pauses of several overlap.
+    let paused = gauges.rx_paused_ns.iter().zip(&last.2.rx_paused_ns).map(|(now, then)| now - then).max();
     let mut residence = Histogram::default();
     for (now, then) in latency.residence.iter().zip(&last.1.residence) {
         for ((sum, now), then) in residence.0.iter_mut().zip(&now.0).zip(&then.0) {
@@ -84,7 +84,7 @@ fn row(
         gauges.pg_headroom.iter().sum::<u64>().to_string(),
         stats.drops.total().to_string(),
         gauges.pfc_tx_frames.to_string(),
-        percent(paused as f64 / ns, 1),
+        percent(paused.unwrap_or(0) as f64 / ns, 1),
         us(0.5),
         us(0.99),
         us(0.999),

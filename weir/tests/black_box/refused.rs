@@ -393,3 +393,30 @@ fn a_certificate_that_has_expired_is_a_warning() {
         assert!(format!("{}{}", ended.stdout, ended.stderr).contains("not X.509 version 3"), "{ended:?}");
     }
 }
+
+#[test]
+fn a_question_about_what_no_switch_can_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    let ports = ["a", "b"].map(|name| port(name, "ring")).concat();
+    std::fs::write(&file, format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"16MiB\"\n{ports}"))
+        .unwrap();
+    let ask = |options: &[&str]| {
+        let all = ["explain", file.to_str().unwrap(), "--port", "a", "--to", "b", "--dscp", "26"];
+        weir(&[&all[..], options].concat())
+    };
+    for (options, says) in [
+        (&["--used", "17MB"][..], "--used: 17 000 000 bytes are more than"),
+        (
+            &["--headroom-used", "15MB"],
+            "--headroom-used: 15 000 000 bytes are more than the headroom of its group",
+        ),
+        (&["--others", "17MB"], "--others: 17 000 000 bytes are more than the shared pool"),
+        (&["--used", "10MB", "--others", "10MB"], "--used and --others: 20 000 000 bytes are more than"),
+        (&["--queued", "17MB"], "--queued: 17 000 000 bytes are more than the buffer, 16 777 216"),
+    ] {
+        let ended = ask(options);
+        assert_eq!((ended.code(), ended.stderr.contains(says)), (Some(2), true), "{ended:?}");
+    }
+    assert_eq!(ask(&["--used", "1MB", "--others", "1MB", "--queued", "1MB"]).code(), Some(0));
+}
