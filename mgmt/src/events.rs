@@ -13,12 +13,13 @@ use crate::mcast;
 use crate::server::SAMPLE;
 use crate::snapshot::{NicStats, Snapshot};
 use serde_json::{Map, Value, json};
+use std::array;
 use std::collections::VecDeque;
 use weir_config::{LoopAlarm, show_flood_limit};
-use weir_dataplane::drops::{DropReason, LosslessLoss};
+use weir_dataplane::drops::{DROP_REASONS, DropReason, LosslessLoss};
 use weir_dataplane::flows::{Cause, Where};
 use weir_dataplane::parse::KeyParts;
-use weir_dataplane::stats::{PortGauges, PortStats, Reasons};
+use weir_dataplane::stats::{PortGauges, Reasons};
 use weir_dataplane::storm_control::FloodKind;
 use weir_dataplane::types::PRIORITIES;
 
@@ -165,8 +166,8 @@ pub struct Watcher {
     lanes: Vec<[Lane; PRIORITIES]>,
     /// What of each port is being flooded above its limit, by [`FloodKind`].
     flooding: Vec<[Option<Episode>; 3]>,
-    /// When the receive ring of each port last lost frames, as [`Snapshot::uptime_ms`].
-    overrun_at: Vec<Option<u64>>,
+    /// What each port loses, by reason, and what its driver does, received and sent.
+    losses: Vec<([Loss; DROP_REASONS], [Loss; 2])>,
     /// Samples for which the addresses of each worker have moved as in a loop.
     looping: Vec<u32>,
     /// Stations that each worker does not learn, and when it last met one, as [`Snapshot::uptime_ms`].
@@ -196,7 +197,8 @@ impl Watcher {
         let before = self.before.replace(now.clone());
         self.lanes.resize(now.now.ports.len(), Default::default());
         self.flooding.resize(now.now.ports.len(), Default::default());
-        self.overrun_at.resize(now.now.ports.len(), None);
+        self.losses
+            .resize_with(now.now.ports.len(), || (array::from_fn(|_| Loss::default()), Default::default()));
         self.looping.resize(now.now.loops.len(), 0);
         self.refusing.resize(now.now.loops.len(), Default::default());
         credentials::observe(&mut self.credentials, now, log);
@@ -210,11 +212,11 @@ impl Watcher {
         flows::export::report(before.export.as_ref(), now, log);
         for port in 0..now.now.ports.len() {
             link(&before, now, port, log);
-            drops(&before, now, port, log);
+            drops(&mut self.losses[port].0, &before, now, port, log);
             for (kind, episode) in FloodKind::ALL.into_iter().zip(&mut self.flooding[port]) {
                 rate_limit(episode, &before, now, (port, kind), log);
             }
-            overrun(&mut self.overrun_at[port], &before, now, port, log);
+            overrun(&mut self.losses[port].1, &before, now, port, log);
             lldp::observe(&mut self.neighbours[port], now, port, log);
             lacp::observe(&mut self.members[port], now, port, log);
             for priority in 0..PRIORITIES {
@@ -356,26 +358,84 @@ fn is_quiet(last: Option<u64>, now: &Snapshot) -> bool {
     last.is_none_or(|last| now.uptime_ms.saturating_sub(last) > UPDATE)
 }
 
-fn drops(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
-    let (now_here, then_here) = (&now.now.ports[port].stats, &before.now.ports[port].stats);
-    for reason in DropReason::ALL {
-        let i = *reason as usize;
-        let since = |of: fn(&PortStats) -> &Reasons| of(now_here).0[i].saturating_sub(of(then_here).0[i]);
-        let (frames, lossless) = (since(|s| &s.drops), since(|s| &s.lossless));
-        // A run of drops is told once: when the reason was quiet at the sample before. What the watchdog does to
-        // lossless frames is told by its storms, and what an operator's order costs is no alarm.
-        let alarm = lossless > 0 && reason.lossless() == LosslessLoss::Alarm;
+/// Frames lost for one reason: an episode, and an alarm once one of them was lossless.
+#[derive(Clone, Debug, Default)]
+struct Loss {
+    episode: Option<Episode>,
+    is_alarm: bool,
+    /// When frames were last lost, as [`Snapshot::uptime_ms`].
+    last: Option<u64>,
+    /// Frames since start at the last look that told of them.
+    told: u64,
+    /// Lossless frames since start when the episode began.
+    lossless: u64,
+}
+
+impl Loss {
+    /// How many lossless frames had been lost when the episode began: `before`, where none is under way.
+    fn lossless(&mut self, before: u64) -> u64 {
+        if self.episode.is_none() {
+            self.lossless = before;
+        }
+        self.lossless
+    }
+
+    /// What is to be told now that since start not `frames.0` but `frames.1` were lost, which begins an episode or not, and of which
+    /// episode; `alarm`: lossless ones are among them.
+    fn step(
+        &mut self,
+        now: &Snapshot,
+        frames: (u64, u64),
+        (begins, alarm): (bool, bool),
+    ) -> Option<(&'static str, Episode)> {
+        if frames.1 > frames.0 {
+            self.last = Some(now.uptime_ms);
+        }
+        let rises = alarm && !self.is_alarm;
+        self.is_alarm |= alarm;
+        let told = match &mut self.episode {
+            Some(e) if rises => {
+                e.told = now.uptime_ms;
+                Some(("alarm", *e))
+            }
+            episode => {
+                let begun = Episode::new(now, frames.0, 0);
+                let told = step(episode, begun, (begins, is_quiet(self.last, now)), now);
+                told.map(|(phase, e)| (if rises { "alarm" } else { phase }, e))
+            }
+        };
+        self.is_alarm &= self.episode.is_some();
+        // What was lost is told; that nothing more was is no news before it is the end.
+        let told = told.filter(|(phase, _)| *phase != "update" || self.told != frames.1);
+        if told.is_some() {
+            self.told = frames.1;
+        }
+        told
+    }
+}
+
+fn drops(losses: &mut [Loss; DROP_REASONS], before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
+    let (is, was) = (&now.now.ports[port].stats, &before.now.ports[port].stats);
+    for (reason, loss) in DropReason::ALL.iter().zip(losses) {
+        let of = |reasons: &Reasons| reasons.0[*reason as usize];
+        // What the watchdog does to lossless frames is told by its storms, and what an operator's order costs is no alarm.
+        let alarm = of(&is.lossless) > of(&was.lossless) && reason.lossless() == LosslessLoss::Alarm;
         // What limits on flooding cost has an event of its own.
         let elsewhere = FloodKind::ALL.iter().any(|kind| kind.reason() == *reason);
-        if frames > 0 && (alarm || !elsewhere && is_quiet(before.last_drop[port][i], now)) {
-            let mut body = at_port(now, "drops", if alarm { "alarm" } else { "start" }, port);
-            body.insert("reason".into(), json!(reason.name()));
-            body.insert("frames".into(), json!(frames));
-            body.insert("lossless".into(), json!(lossless));
+        let frames = (of(&was.drops), of(&is.drops));
+        let begins = alarm || !elsewhere && frames.1 > frames.0;
+        let lossless = loss.lossless(of(&was.lossless));
+        let Some((phase, e)) = loss.step(now, frames, (begins, alarm)) else { continue };
+        let mut body = at_port(now, "drops", phase, port);
+        body.insert("reason".into(), json!(reason.name()));
+        body.insert("since_unix_ms".into(), json!(e.since));
+        body.insert("frames".into(), json!(frames.1.saturating_sub(e.count)));
+        body.insert("lossless".into(), json!(of(&is.lossless).saturating_sub(lossless)));
+        if phase != "end" {
             body.insert("remedy".into(), json!(reason.remedy()));
             add_flow(now, port, Cause::Drop, |place| place.reason == Some(*reason), &mut body);
-            log.push(body);
         }
+        log.push(body);
     }
 }
 
@@ -423,43 +483,34 @@ fn rate_limit(
 
 /// Frames lost before the switch saw them: the receive ring was full, or there was no memory to receive into (I4); and
 /// those that the driver took and did not send.
-fn overrun(last: &mut Option<u64>, before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
-    let more = |count: fn(&NicStats) -> u64| {
-        let of = |s: &Snapshot| count(&s.now.ports[port].nic);
-        of(now).saturating_sub(of(before))
-    };
-    let received = (more(NicStats::rx_lost), "nic.rx_ring");
-    let sent = (more(|nic| nic.tx_lost), "nic.tx");
-    for (frames, reason) in [received, sent].into_iter().filter(|(frames, _)| *frames > 0) {
-        lost_by_driver(last, now, port, frames, reason, log);
-    }
-}
-
-fn lost_by_driver(
-    last: &mut Option<u64>,
-    now: &Snapshot,
-    port: usize,
-    frames: u64,
-    reason: &str,
-    log: &mut Log,
-) {
-    // What is lost here has no priority yet: on a port with lossless ones it is an alarm each time.
+fn overrun(losses: &mut [Loss; 2], before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
+    // What is lost here has no priority yet.
     let lossless = now.info.ports[port].lossless != 0;
-    if lossless || is_quiet(*last, now) {
-        let mut body = at_port(now, "drops", if lossless { "alarm" } else { "start" }, port);
+    let received: (fn(&NicStats) -> u64, _, _) = (
+        NicStats::rx_lost,
+        "nic.rx_ring",
+        "its lcore came too late: fewer ports for it, or a longer rx ring",
+    );
+    let sent: (fn(&NicStats) -> u64, _, _) = (
+        |nic| nic.tx_lost,
+        "nic.tx",
+        "the device did not send them: longer than its MTU, or its link went down",
+    );
+    for (loss, (count, reason, remedy)) in losses.iter_mut().zip([received, sent]) {
+        let of = |s: &Snapshot| count(&s.now.ports[port].nic);
+        let frames = (of(before), of(now));
+        let more = frames.1 > frames.0;
+        let Some((phase, e)) = loss.step(now, frames, (more, more && lossless)) else { continue };
+        let mut body = at_port(now, "drops", phase, port);
         body.insert("reason".into(), json!(reason));
-        body.insert("frames".into(), json!(frames));
+        body.insert("since_unix_ms".into(), json!(e.since));
+        body.insert("frames".into(), json!(frames.1.saturating_sub(e.count)));
         body.insert("possibly_lossless".into(), json!(lossless));
-        body.insert(
-            "remedy".into(),
-            json!(match reason {
-                "nic.tx" => "the device did not send them: longer than its MTU, or its link went down",
-                _ => "its lcore came too late: fewer ports for it, or a longer rx ring",
-            }),
-        );
+        if phase != "end" {
+            body.insert("remedy".into(), json!(remedy));
+        }
         log.push(body);
     }
-    *last = Some(now.uptime_ms);
 }
 
 fn storms(before: &Snapshot, now: &Snapshot, lane: (usize, usize), log: &mut Log) {

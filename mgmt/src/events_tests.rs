@@ -246,7 +246,7 @@ fn a_burst_between_two_samples_is_seen_by_its_record() {
 }
 
 #[test]
-fn loss_is_told_once_per_run_but_lossless_loss_always() {
+fn loss_is_an_episode_and_an_alarm_once_a_lossless_frame_is_lost() {
     let mut feed = Feed::new();
     let mut reading = fake::reading(1);
     feed.step(&reading);
@@ -255,7 +255,9 @@ fn loss_is_told_once_per_run_but_lossless_loss_always() {
         stats.drops.0[reason as usize] += 5;
         stats.lossless.0[reason as usize] += lossless;
         let events = feed.step(&reading);
-        (0..20).for_each(|_| assert!(feed.step(&reading).is_empty()));
+        let end: Vec<_> = (0..20).flat_map(|_| feed.step(&reading)).collect();
+        assert_eq!((names(&end), &end[0]["frames"]), (vec!["drops/end".into()], &json!(5)));
+        assert_eq!(end[0]["lossless"], json!(lossless));
         events
     };
     // What counts is the class of the frame, whatever the reason.
@@ -272,11 +274,27 @@ fn loss_is_told_once_per_run_but_lossless_loss_always() {
         let stats = &mut reading.ports[0].stats;
         stats.drops.0[DropReason::EgressQueueFull as usize] += 5;
         stats.lossless.0[DropReason::EgressQueueFull as usize] += lossless;
-        names(&feed.step(&reading))
+        feed.step(&reading)
     };
+    let told = [again(0), again(0), again(1), again(1)].map(|e| names(&e).join(" "));
+    assert_eq!(told, ["drops/start", "", "drops/alarm", ""]);
+    // However long it lasts: once a second, with all that was lost since the start.
+    let all: Vec<_> = (0..50).flat_map(|_| again(1)).collect();
+    assert_eq!(names(&all), ["drops/update"; 5]);
+    let last = all.last().unwrap();
+    assert_eq!((&last["frames"], &last["lossless"]), (&json!(5 * 53), &json!(51)));
+    // An episode of its own when it is over.
+    let end: Vec<_> = (0..20).flat_map(|_| feed.step(&reading)).collect();
     assert_eq!(
-        [again(0), again(0), again(1), again(1)].map(|e| e.join(" ")),
-        ["drops/start", "", "drops/alarm", "drops/alarm"]
+        (names(&end).last().unwrap().as_str(), &end.last().unwrap()["frames"]),
+        ("drops/end", &json!(5 * 54))
+    );
+    assert!(end.len() <= 2, "{end:?}");
+    reading.ports[0].stats.drops.0[DropReason::EgressQueueFull as usize] += 1;
+    let begun = feed.step(&reading);
+    assert_eq!(
+        (names(&begun), &begun[0]["frames"], &begun[0]["lossless"]),
+        (vec!["drops/start".into()], &json!(1), &json!(0))
     );
 }
 
@@ -335,7 +353,7 @@ fn a_clock_that_is_set_back_silences_nothing() {
 
 #[test]
 fn i4_an_overrun_of_the_receive_ring_is_never_silent() {
-    for (lossless, phases) in [(1 << 3, ["drops/alarm", "drops/alarm"].as_slice()), (0, &["drops/start"])] {
+    for (lossless, begin) in [(1 << 3, "drops/alarm"), (0, "drops/start")] {
         let mut feed = Feed::new();
         let mut info = fake::info();
         info.ports[1].lossless = lossless;
@@ -344,21 +362,21 @@ fn i4_an_overrun_of_the_receive_ring_is_never_silent() {
         // Well after the start of time, so that "never" is long ago.
         (0..20).for_each(|_| drop(feed.step(&reading)));
         let mut all = Vec::new();
-        for _ in 0..2 {
-            let nic = &mut reading.ports[1].nic;
-            (nic.rx_missed, nic.rx_no_mbuf) = (nic.rx_missed + 5, nic.rx_no_mbuf + 1);
+        for n in 0..32 {
+            if n < 12 {
+                let nic = &mut reading.ports[1].nic;
+                (nic.rx_missed, nic.rx_no_mbuf) = (nic.rx_missed + 5, nic.rx_no_mbuf + 1);
+            }
             all.extend(feed.step(&reading));
         }
-        assert_eq!(names(&all), phases);
-        assert!(
-            all.iter().all(|e| e["reason"] == "nic.rx_ring" && e["frames"] == 6 && e["port"] == "p\"1\\")
-        );
-        assert!(feed.step(&reading).is_empty());
-        // Well after that, what it took and did not send.
-        (0..20).for_each(|_| drop(feed.step(&reading)));
+        assert_eq!(names(&all), [begin, "drops/update", "drops/update", "drops/end"]);
+        assert!(all.iter().all(|e| e["reason"] == "nic.rx_ring" && e["port"] == "p\"1\\"));
+        let frames: Vec<_> = all.iter().map(|e| e["frames"].as_u64().unwrap()).collect();
+        assert_eq!(frames, [6, 66, 72, 72]);
+        // What it took and did not send.
         reading.ports[1].nic.tx_lost += 4;
         let sent = feed.step(&reading);
-        assert_eq!(names(&sent), phases[..1]);
+        assert_eq!(names(&sent), [begin]);
         assert_eq!((&sent[0]["reason"], &sent[0]["frames"]), (&json!("nic.tx"), &json!(4)));
     }
 }

@@ -90,11 +90,12 @@ fn part(of: u64, all: u64) -> f64 {
     (share * 1e6).round() / 1e6
 }
 
-/// In whole units where there are such.
+/// In whole units where there are such. Of pauses there are eighths ([`PAUSE_LOOKS`]), told to the last digit: rows add up to their total.
 fn amount(n: u64, unit: (FlowUnit, u64)) -> FlowAmount {
     match unit {
         (FlowUnit::Frames, _) => FlowAmount::Whole(counter(n)),
-        (_, one) => FlowAmount::Part((n as f64 / one as f64 * 100.0).round() / 100.0),
+        (FlowUnit::Pauses, one) => FlowAmount::Part((n as f64 / one as f64 * 1e3).round() / 1e3),
+        (FlowUnit::MeanBytes, one) => FlowAmount::Part((n as f64 / one as f64 * 100.0).round() / 100.0),
     }
 }
 

@@ -66,7 +66,7 @@ impl fmt::Display for FlowAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(frames) => frames.fmt(f),
-            Self::Part(amount) => write!(f, "{amount:.1}"),
+            Self::Part(amount) => amount.fmt(f),
         }
     }
 }
