@@ -23,7 +23,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// `b` against `a`. `None`: one of them has no such figure, or that of `a` is 0 and that of `b` is not.
+/// `b` against `a`. `None`: one of them has no such figure, or that of `a` is 0.
 pub(super) fn between(a: &Side, b: &Side, figure: &Figure) -> Option<Difference> {
     let pair = |(seed, run): (&u64, &super::side::Run)| {
         Some((figure.of(&run.figures)?, figure.of(&b.runs.get(seed)?.figures)?))
@@ -39,9 +39,6 @@ pub(super) fn between(a: &Side, b: &Side, figure: &Figure) -> Option<Difference>
 }
 
 fn percent(change: f64, base: f64) -> Option<f64> {
-    if change == 0.0 {
-        return Some(0.0);
-    }
     (base > 0.0).then(|| change / base * 100.0)
 }
 
@@ -109,10 +106,7 @@ mod tests {
 
     #[test]
     fn a_difference_to_nothing_is_none() {
-        assert_eq!(
-            (percent(0.0, 0.0), percent(1.0, 0.0), percent(-1.0, 4.0)),
-            (Some(0.0), None, Some(-25.0))
-        );
+        assert_eq!((percent(0.0, 0.0), percent(1.0, 0.0), percent(-1.0, 4.0)), (None, None, Some(-25.0)));
         let shown = |percent, half| Difference { percent, half }.to_string();
         assert_eq!(shown(-0.04, None), "+0.0 %");
         assert_eq!(shown(-12.34, Some(1.0)), "-12.3 \u{b1} 1.0 %");

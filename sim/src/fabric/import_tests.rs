@@ -57,6 +57,19 @@ fn starts_are_picoseconds_and_origin_and_start_move_them() {
     assert_eq!(span(&moved, 1).0, 501);
 }
 
+/// What some editors put in front of UTF-8 is no part of the first word.
+#[test]
+fn files_may_begin_with_a_byte_order_mark() {
+    let plain = "Nodes 4\nConnections 1\n0->1 start 0 size 1000\n";
+    let marked = matrix(&format!("\u{feff}{plain}"), "").unwrap();
+    assert_eq!(without_identity(&marked), without_identity(&matrix(plain, "").unwrap()));
+    let (network, flows) = (format!("\u{feff}{NETWORK}"), format!("\u{feff}{FLOWS}"));
+    let dir = folder(&[("t.txt", &network), ("f.txt", &flows)]);
+    let head = "name = \"t\"\nprofile = \"weir\"\nstop_time = \"2ms\"\n";
+    let report = play_in(dir.path(), &format!("{head}{IMPORTED}{IMPORTED_FLOWS}"));
+    assert!(report.is_ok(), "{report:?}");
+}
+
 #[test]
 fn triggers_fire_as_htsim_says() {
     // A receiver knows at once, a sender a cable later: 1 us, and an acknowledgement.

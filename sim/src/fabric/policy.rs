@@ -12,6 +12,7 @@ use crate::models::{Model, Modelled};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::{Table, Value};
+use weir_config::{Config, PgConfig};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::{
     Admission, AdmitVerdict, Limit, Mmu, PgIx, PgParams, PgView, PoolId, QueueIx, QueueView,
@@ -126,12 +127,78 @@ impl Policy {
         Ok(policy)
     }
 
+    /// The limit of an ingress group, in words.
+    pub(super) fn limit(&self) -> &'static str {
+        match self {
+            Self::Weir {} | Self::Hpcc { .. } | Self::Dt {} => "alpha x free",
+            Self::Abm { .. } => {
+                "alpha x free, over the congested groups of its priority and by the rate it is sent from at"
+            }
+            Self::Reverie { .. } => "alpha x free, over the congested groups of its priority",
+        }
+    }
+
     /// How often [`Buffer::end_window`] is due.
     pub(super) fn window(&self) -> Option<Duration> {
         match self {
             Self::Abm { window } => Some(*window),
             _ => None,
         }
+    }
+
+    /// That limits of profiles which are written (`said` is the configuration as written) have a meaning in the model. Those that a
+    /// preset brings are left out where they have none.
+    ///
+    /// # Errors
+    /// [`FabricError::Policy`]: the first that has none.
+    pub(super) fn check_limits(&self, said: &Table, config: &Config) -> Result<(), FabricError> {
+        let profiles = said.get("buffer").and_then(|buffer| buffer.get("profile")).and_then(Value::as_array);
+        for profile in profiles.into_iter().flatten() {
+            let name = profile.get("name").and_then(Value::as_str).unwrap_or_default();
+            let key = ["dynamic_th", "static_th"].into_iter().find(|key| profile.get(key).is_some());
+            let index = config.buffer.profiles.iter().position(|known| known == name);
+            let (Some(key), Some(index)) = (key, index) else { continue };
+            let without = |why: &str, remedy: &str| {
+                Err(wrong(format!(
+                    "`{key}` of the profile \"{name}\" has no effect: {why}; {remedy}, or use another policy"
+                )))
+            };
+            let queues = || config.ports.iter().flat_map(|port| &port.queues).filter(|q| q.profile == index);
+            let mut lossy = config.ports.iter().flat_map(|port| {
+                let of_profile = move |pg: &&PgConfig| pg.profile == index && !pg.lossless;
+                port.pgs.iter().filter(of_profile).map(move |pg| (port, pg))
+            });
+            match self {
+                Self::Weir {} | Self::Dt {} | Self::Abm { .. } => {}
+                Self::Hpcc { .. } if queues().next().is_some() => {
+                    return without("hpcc has no limit at egress", "take it out");
+                }
+                Self::Hpcc { .. }
+                    if lossy
+                        .any(|(port, pg)| pg.shared != alpha_group(&port.pgs, |pg| pg.lossless).shared) =>
+                {
+                    return without(
+                        "hpcc has one alpha per port, that of lossless groups",
+                        "take it out, or give the profile of lossless groups the same",
+                    );
+                }
+                Self::Hpcc { .. } => {}
+                Self::Reverie { .. } if lossy.next().is_some() => {
+                    return without(
+                        "reverie judges lossy frames at egress only",
+                        "take it out, and set that of the profile of their queues",
+                    );
+                }
+                Self::Reverie { .. } if queues().any(|queue| queue.lossless) => {
+                    return without(
+                        "reverie judges lossless frames at ingress only",
+                        "take it out, and set that of the profile of their groups",
+                    );
+                }
+                Self::Reverie { .. } => {}
+            }
+        }
+        Ok(())
     }
 
     /// The buffer of one switch; `rates` are those of its ports in bit/s.
@@ -214,6 +281,11 @@ fn alpha(limit: Limit, profile: &str) -> Result<f64, FabricError> {
     })
 }
 
+/// The group of a port whose alpha is that of the port, in a model that has no other: the first lossless one; where none is, group 0.
+fn alpha_group<G>(groups: &[G], lossless: impl Fn(&G) -> bool) -> &G {
+    groups.iter().find(|group| lossless(group)).unwrap_or(&groups[0])
+}
+
 /// One headroom and one power of two per port, as there.
 fn hpcc(params: &SwitchParams, reserve: Size, resume_offset: Size) -> Result<Hpcc, FabricError> {
     check(params)?;
@@ -226,8 +298,7 @@ fn hpcc(params: &SwitchParams, reserve: Size, resume_offset: Size) -> Result<Hpc
     let of_port = |groups: &[PgParams]| -> Result<(u32, u32), FabricError> {
         let lossless = || groups.iter().filter(|pg| pg.lossless);
         let headroom = small("the headroom of a group", lossless().map(|pg| pg.headroom).max().unwrap_or(0))?;
-        // Where nothing is lossless the limit of group 0 stands for all.
-        let first = lossless().next().unwrap_or(&groups[0]);
+        let first = alpha_group(groups, |pg| pg.lossless);
         let alpha = alpha(first.limit, "profiles of ingress groups")?;
         if let Some(other) = lossless().find(|pg| pg.limit.alpha() != Some(alpha)) {
             return Err(wrong(format!(
@@ -351,6 +422,21 @@ pub(super) enum Buffer {
 }
 
 impl Buffer {
+    /// Bytes that groups share in a model; `None`: it is weir's MMU, whose configuration says.
+    pub(super) fn shared(&self) -> Option<u64> {
+        match self {
+            Self::Weir(_) => None,
+            Self::Model(model) => Some(model.model().shared_bytes()),
+        }
+    }
+
+    /// A lossless group holds its upstream back although it holds nothing. Weir's MMU lets go of one that is empty.
+    pub(super) fn pauses_for_nothing(&self, pg: PgIx) -> bool {
+        let Self::Model(model) = self else { return false };
+        let group = model.pg_view(pg);
+        group.lossless && group.xoff && group.used + group.headroom == 0
+    }
+
     /// A measuring window has ended.
     pub(super) fn end_window(&mut self) {
         if let Self::Model(model) = self {

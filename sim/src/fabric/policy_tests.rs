@@ -151,6 +151,88 @@ fn groups_pause_where_the_formula_of_their_policy_says() {
     }
 }
 
+/// What a limit of a profile means in a model is not refused: the same alpha in all groups of hpcc, queues that may lose in reverie.
+#[test]
+fn limits_of_lossy_profiles_count_where_a_model_has_a_word_for_them() {
+    let with = |policy: &str, name: &str, th: i8| {
+        format!(
+            "policy = \"{policy}\"\n[[switch.config.buffer.profile]]\nname = \"{name}\"\ndynamic_th = {th}"
+        )
+    };
+    assert_eq!(said(&play(&with("hpcc", "lossy", 0), MIXED)), said(&play("policy = \"hpcc\"", MIXED)));
+    for (policy, name) in [("dt", "lossy"), ("abm", "lossy"), ("reverie", "egress_lossy")] {
+        assert_ne!(
+            said(&play(&with(policy, name, -4), MIXED)),
+            said(&play(&with(policy, name, -6), MIXED)),
+            "{policy} {name}"
+        );
+    }
+}
+
+/// The shared bytes of a report are those of the model, and the sentence speaks of its limit.
+#[test]
+fn a_report_has_the_shared_bytes_of_the_policy() {
+    let small = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h3\"\nbytes = \"10KB\"\n";
+    let profile =
+        "[[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"60KB\"\nreserved = \"4KiB\"";
+    let of_model = 2_097_152 - 4 * (60_000 + 4096);
+    for (policy, shared, limit) in [
+        ("\"hpcc\"", of_model, "(alpha x free)"),
+        ("\"dt\"", of_model, "(alpha x free)"),
+        (
+            "\"abm\"",
+            of_model,
+            "(alpha x free, over the congested groups of its priority and by the rate it is sent from at)",
+        ),
+        ("\"reverie\"", 2_097_152 - 4 * 60_000, "(alpha x free, over the congested groups of its priority)"),
+        ("{ kind = \"reverie\", shared_pool = \"900KB\" }", 900_000, "its priority)"),
+    ] {
+        let report = play(&format!("policy = {policy}\n{profile}"), small);
+        assert_eq!(report.switches[0].shared, shared, "{policy}");
+        let end = format!("{limit} of the {shared} shared bytes.");
+        assert!(report.why.iter().any(|why| why.ends_with(&end)), "{policy}: {:?}", report.why);
+    }
+    // Weir's own has a part for control frames, too.
+    let own = play(&format!("policy = \"weir\"\n{profile}"), small);
+    assert_eq!(own.switches, play(profile, small).switches);
+    assert_ne!(own.switches[0].shared, of_model);
+}
+
+/// A model looks at its threshold when a frame leaves: what it holds back then and holds nothing of waits for ever.
+#[test]
+fn a_switch_that_holds_hosts_back_for_nothing_is_named() {
+    let incast = "[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"3MB\"\n";
+    let five = |text: String| text.replace("hosts = 4", "hosts = 5").replace("500ns", "1us");
+    for policy in ["\"abm\"", "{ kind = \"reverie\", shared_pool = \"100KB\" }"] {
+        let with = |keys: &str| {
+            let text = text(
+                &format!(
+                    "policy = {policy}\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -8{keys}"
+                ),
+                incast,
+            );
+            run(&load("policy.toml", &five(text).replace("300us", "20ms")).unwrap()).unwrap()
+        };
+        let still = with("");
+        let named = still
+            .findings
+            .iter()
+            .find(|found| found.starts_with("s0 holds back h0, h1, h2, h3 on priority 3 for good"));
+        assert!(named.is_some_and(|named| named.contains("`xon` above 0")), "{policy}: {:?}", still.findings);
+        // The remedy.
+        let moved = with("\nxon = 1");
+        assert_eq!((moved.verdict, moved.flows_done), ("PASS", 4), "{policy}: {:?}", moved.findings);
+        // Not of a run that is still on its way.
+        let busy =
+            run(&load("policy.toml", &five(text(&format!("policy = {policy}"), incast))).unwrap()).unwrap();
+        assert!(
+            busy.findings.iter().all(|found| !found.contains("holds back")),
+            "{policy}: {:?}",
+            busy.findings
+        );
+    }
+}
+
 /// The line of the policy, and what to change.
 #[test]
 fn what_a_policy_cannot_be_is_refused_with_its_line() {
@@ -200,6 +282,26 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
             "`dynamic_th` instead of `static_th`",
         ),
         ("policy = \"dt\"\n[switch]\ncore = \"islip\"", "take `switch.core` out"),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossy\"\ndynamic_th = -3",
+            "`dynamic_th` of the profile \"lossy\" has no effect: hpcc has one alpha per port",
+        ),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossy\"\nstatic_th = \"90KB\"",
+            "`static_th` of the profile \"lossy\" has no effect",
+        ),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"egress_lossy\"\ndynamic_th = -3",
+            "hpcc has no limit at egress; take it out",
+        ),
+        (
+            "policy = \"reverie\"\n[[switch.config.buffer.profile]]\nname = \"lossy\"\ndynamic_th = 1",
+            "reverie judges lossy frames at egress only; take it out, and set that of the profile of their queues",
+        ),
+        (
+            "policy = \"reverie\"\n[[switch.config.buffer.profile]]\nname = \"egress_lossless\"\ndynamic_th = -3",
+            "reverie judges lossless frames at ingress only",
+        ),
     ];
     for (with, expected) in cases {
         let text = text(with, MIXED);

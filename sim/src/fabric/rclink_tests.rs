@@ -221,6 +221,45 @@ fn sw106_requests_that_share_a_class_with_responses_deadlock() {
     assert!(shared.hosts.iter().all(|h| h.paused_ns[3] > 4_000_000), "{:?}", shared.hosts);
 }
 
+/// The hosts of that circle are named, over a switch, too; those that only wait for a slow reader are not.
+#[test]
+fn sw106_the_circle_of_requests_and_responses_is_named() {
+    let star = |hosts: usize, rclink: &str| {
+        play(&format!(
+            "name = \"ask\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[link]\nrate = \"100G\"\n\
+             delay = \"100ns\"\n[host]\nprotocol = \"rclink\"\n[host.rclink]\nwindow = 8\nread_rate = \"30G\"\n{rclink}\n\
+             [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"2MB\"\nresponse = 1024\n"
+        ))
+    };
+    let shared = "priorities = { response = 3 }";
+    for report in [ask(shared), star(2, shared)] {
+        assert_eq!(report.deadlock, ["h0", "h1"], "{:?}", report.findings);
+        assert_eq!(report.findings[0], "deadlock of requests and responses: h0 -> h1");
+        let why = report
+            .why
+            .iter()
+            .find(|why| why.starts_with("Deadlock of requests and responses: h0 -> h1 -> h0: "));
+        assert!(
+            why.is_some_and(|why| why.contains("`priorities.response` in [host.rclink]")),
+            "{:?}",
+            report.why
+        );
+    }
+    for report in [ask(""), star(2, "")] {
+        assert!(report.deadlock.is_empty() && report.verdict == "PASS", "{:?}", report.findings);
+    }
+    // Cut short while memories are full and hosts paused.
+    for stop in (20..200).step_by(7) {
+        let text = format!(
+            "name = \"slow\"\nstop_time = \"{stop}us\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n\
+             [host]\nprotocol = \"rclink\"\n[host.rclink]\nread_rate = \"30G\"\n\
+             [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"2MB\"\nresponse = 1024\n"
+        );
+        let report = play(&text);
+        assert!(report.deadlock.is_empty() && report.host_pfc() > 0, "{stop}: {:?}", report.why);
+    }
+}
+
 #[test]
 fn sw106_a_ring_deadlocks_and_a_watchdog_breaks_it() {
     let moved = |r: &Report| {

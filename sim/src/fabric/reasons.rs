@@ -21,6 +21,10 @@ pub(super) struct Context {
     pub pause_loss: bool,
     /// Every failure has a repair.
     pub repaired: bool,
+    /// The limit of an ingress group under the buffer policy of the switches, in words.
+    pub limit: &'static str,
+    /// Hosts that can read no request until their responses go, by the hosts that hold these back.
+    pub unanswered: BTreeMap<String, BTreeSet<String>>,
 }
 
 pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
@@ -30,12 +34,13 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
             None => "No PFC, no mark and no drop: there is no switch.",
             Some(_) => "No mark and no drop: there is no switch.",
         };
-        let said = std::iter::once(no_switch.into()).chain(by_hosts);
+        let said = unanswered(report, context).into_iter().chain([no_switch.into()]).chain(by_hosts);
         return said.chain(context.notes.iter().cloned()).collect();
     };
     let mut all = context.notes.clone();
     all.extend(deadlock(report, config.watchdog.as_ref()));
-    all.extend(no_pfc(report, config));
+    all.extend(unanswered(report, context));
+    all.extend(no_pfc(report, config, context.limit));
     all.extend(pfc_of_hosts(report));
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
@@ -74,6 +79,22 @@ pub(super) fn circle(report: &Report) -> Vec<String> {
             waits.entry(&p.peer).or_default().insert(&p.node);
         }
     }
+    first_circle(waits)
+}
+
+/// Hosts that wait for each other to the end of a run: each sends no response until the next reads a request, and the last until the
+/// first does.
+pub(super) fn circle_of_hosts(report: &Report, context: &Context) -> Vec<String> {
+    if report.stopped {
+        return Vec::new();
+    }
+    let waits =
+        context.unanswered.iter().map(|(host, by)| (host.as_str(), by.iter().map(String::as_str).collect()));
+    first_circle(waits.collect())
+}
+
+/// A circle of those that wait, each with whom it waits for. Empty: none.
+fn first_circle(mut waits: BTreeMap<&str, BTreeSet<&str>>) -> Vec<String> {
     // Whoever waits for nobody that waits is in no circle; take him out until none is left.
     loop {
         let waiting: BTreeSet<&str> = waits.keys().copied().collect();
@@ -116,6 +137,17 @@ pub(super) fn deadlock(report: &Report, watchdog: Option<&WatchdogConfig>) -> Op
     ))
 }
 
+/// The circle of hosts in words.
+fn unanswered(report: &Report, context: &Context) -> Option<String> {
+    let first = report.deadlock.first().filter(|first| context.unanswered.contains_key(*first))?;
+    Some(format!(
+        "Deadlock of requests and responses: {} -> {first}: each has its memory full of requests, reads the next one when it can send \
+         a response, and sends one when the next host reads, since requests hold back responses of the same priority. \
+         Remedy: one for responses alone, `priorities.response` in [host.rclink].",
+        report.deadlock.join(" -> ")
+    ))
+}
+
 /// What the watchdog has done about a circle there is since `since`.
 fn watchdog_at(report: &Report, since: u64, watchdog: Option<&WatchdogConfig>) -> String {
     let storms: u64 = report.ports().map(|(_, port)| port.storms).sum();
@@ -144,7 +176,7 @@ fn fullest(report: &Report, of: impl Fn(&PortResult) -> u64) -> Option<(&SwitchR
     report.ports().max_by_key(|(_, port)| of(port))
 }
 
-fn no_pfc(report: &Report, config: &Config) -> Option<String> {
+fn no_pfc(report: &Report, config: &Config, limit: &str) -> Option<String> {
     if report.pauses() > 0 {
         return None;
     }
@@ -155,7 +187,7 @@ fn no_pfc(report: &Report, config: &Config) -> Option<String> {
     let (switch, port) = fullest(report, |p| p.pg_peak)?;
     Some(format!(
         "{none}: the fullest lossless priority group ({} port {}) held {} shared bytes, and no \
-         group reached its limit (alpha x free) of the {} shared bytes.",
+         group reached its limit ({limit}) of the {} shared bytes.",
         switch.name, port.port, port.pg_peak, switch.shared
     ))
 }

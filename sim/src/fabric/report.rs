@@ -77,7 +77,8 @@ pub struct Report {
     /// Frames every switch lost count of, added up: 0, or weir is wrong.
     pub conservation_error: u64,
     /// Switches that in the end waited for each other in a circle, each for the next and the last for the
-    /// first: a PFC deadlock. Empty: none.
+    /// first: a PFC deadlock. Or hosts, each of which can send no response until the next reads a request, and reads none until it
+    /// can send one. Empty: none.
     pub deadlock: Vec<String>,
     /// Why there was no PFC, no mark, or a drop: a sentence each.
     pub why: Vec<String>,
@@ -95,6 +96,9 @@ pub struct Report {
     /// What computations had not ended, in a sentence; absent: all had. Of `findings`, too.
     #[serde(skip)]
     pub unfinished: Option<String>,
+    /// Who is held back for nothing at the end, a sentence for each switch and priority. Of `findings`, too, if flows wait.
+    #[serde(skip)]
+    pub held_for_nothing: Vec<String>,
     /// What came of orders to queue pairs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orders: Vec<OrderResult>,
@@ -477,6 +481,7 @@ impl Report {
             links: Vec::new(),
             collectives: Vec::new(),
             unfinished: None,
+            held_for_nothing: Vec::new(),
             orders: Vec::new(),
             traces: Vec::new(),
             samples: Vec::new(),
@@ -532,6 +537,9 @@ impl Report {
     /// Fills in what is said in sentences.
     pub(super) fn explained(mut self, context: &reasons::Context) -> Self {
         self.deadlock = reasons::circle(&self);
+        if self.deadlock.is_empty() {
+            self.deadlock = reasons::circle_of_hosts(&self, context);
+        }
         self.why = reasons::sentences(&self, context);
         self
     }
@@ -551,7 +559,9 @@ impl Report {
                 .push(format!("switches lost count of {} frames: please report it", self.conservation_error));
         }
         if !self.deadlock.is_empty() {
-            found.push(format!("PFC deadlock: {}", self.deadlock.join(" -> ")));
+            let of_hosts = self.hosts.iter().any(|host| self.deadlock.contains(&host.name));
+            let what = if of_hosts { "deadlock of requests and responses" } else { "PFC deadlock" };
+            found.push(format!("{what}: {}", self.deadlock.join(" -> ")));
         }
         if self.lossless_drops > 0 {
             found.push(format!("switches lost {} frames of a lossless class", self.lossless_drops));
@@ -579,6 +589,9 @@ impl Report {
             ));
         }
         found.extend(self.unfinished.clone().filter(|_| !self.stopped));
+        if open > 0 && !self.stopped {
+            found.extend(self.held_for_nothing.iter().cloned());
+        }
         if let Some((flow, error)) = self.flows.iter().find_map(|f| Some((f, f.error.as_ref()?))) {
             let ranks = self.flows.iter().filter(|f| f.error.is_some()).count();
             found.push(format!("{ranks} ranks without all sums; rank on {}: {error}", flow.from));

@@ -274,6 +274,7 @@ pub(super) fn build(
     params.fdb_capacity = (params.stations.len() + groups.len()).max(64);
     debug_assert!(config.ports.iter().all(|port| matches!(port.rate, PortRate::Fixed(_))));
     let rates: Vec<u64> = plan.ports[node].iter().map(|link| plan.links[*link].spec.rate.0).collect();
+    policy.check_limits(&spec.switch.config, config)?;
     let buffer = policy.build(&params, &rates)?;
     Switch::with_admission(&params, buffer).map_err(|e| refused(&e))
 }

@@ -274,6 +274,12 @@ impl Hpcc {
         self.egress[out_port][prio]
     }
 
+    /// Size of the shared part of the switch, in bytes.
+    #[inline]
+    pub fn pool(&self) -> u32 {
+        self.pool
+    }
+
     /// S: bytes held in the shared part of the switch.
     #[inline]
     pub fn shared(&self) -> u32 {

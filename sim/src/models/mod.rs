@@ -25,6 +25,9 @@ pub trait Model: Send {
     /// Bytes stored now.
     fn stored_bytes(&self) -> u64;
 
+    /// Bytes that groups share: what a threshold is a part of as long as nothing is stored.
+    fn shared_bytes(&self) -> u64;
+
     /// Ingress group of a priority, for readers: peaks and whether it is lossless are not the model's.
     fn group(&self, port: usize, priority: usize) -> PgView;
 
@@ -46,6 +49,10 @@ impl<M: Model + ?Sized> Model for Box<M> {
 
     fn stored_bytes(&self) -> u64 {
         (**self).stored_bytes()
+    }
+
+    fn shared_bytes(&self) -> u64 {
+        (**self).shared_bytes()
     }
 
     fn group(&self, port: usize, priority: usize) -> PgView {
@@ -78,6 +85,10 @@ impl Model for Hpcc {
 
     fn stored_bytes(&self) -> u64 {
         self.held()
+    }
+
+    fn shared_bytes(&self) -> u64 {
+        self.pool().into()
     }
 
     fn group(&self, port: usize, priority: usize) -> PgView {
@@ -119,6 +130,10 @@ impl<P: Policy> Model for Ns3Dc<P> {
 
     fn stored_bytes(&self) -> u64 {
         self.counters().total()
+    }
+
+    fn shared_bytes(&self) -> u64 {
+        self.policy().shared_bytes(self.counters())
     }
 
     fn group(&self, port: usize, priority: usize) -> PgView {

@@ -37,7 +37,7 @@ pub fn merge(dirs: &[PathBuf]) -> Result<Merged, SweepError> {
         let other = Described::read(dir)?;
         if other != plan {
             let (theirs, ours) = (other.digest(), plan.digest());
-            return Err(SweepError::OtherPlan { path: dir.clone(), theirs, ours });
+            return Err(SweepError::TwoPlans { path: dir.clone(), theirs, first: first.clone(), ours });
         }
     }
     let mut digest = Digest::of(plan.digest().as_bytes());

@@ -59,6 +59,18 @@ pub enum SweepError {
         /// Digest of this plan.
         ours: String,
     },
+    /// Folders that are to be put together are of two sweeps.
+    #[error("{} holds the sweep {theirs}, and {} the sweep {ours}: merge folders of one plan", path.display(), first.display())]
+    TwoPlans {
+        /// A folder.
+        path: PathBuf,
+        /// Digest of the plan in it.
+        theirs: String,
+        /// The first folder.
+        first: PathBuf,
+        /// Digest of the plan there.
+        ours: String,
+    },
     /// A result that is not one.
     #[error("{}: {problem}; delete it and run its shard again", path.display())]
     Damaged {

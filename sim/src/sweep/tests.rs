@@ -226,6 +226,10 @@ fn a_folder_holds_one_sweep() {
     let other = Plan::read(&root.path().join("plan.toml")).unwrap();
     let error = try_play(&other, "1/12", &dir).unwrap_err().to_string();
     assert!(error.contains("another folder"), "{error}");
+    let second = root.path().join("second");
+    play(&other, "1/12", &second);
+    let error = merge(&[dir.clone(), second]).unwrap_err().to_string();
+    assert!(error.ends_with("merge folders of one plan") && error.contains("second holds"), "{error}");
     for shard in ["0/3", "4/3", "1", "a/b", "1/0", "-1/2"] {
         let error = try_play(&plan, shard, &dir).unwrap_err().to_string();
         assert!(error.contains(shard) && error.contains("2/3"), "{error}");

@@ -30,6 +30,8 @@ use weir_dataplane::types::{Nanos, PRIORITIES};
 
 /// Number of the first sender that has no queue pair; of a receiver the flow that messages name is added to it.
 const FIRST_DATAGRAM: usize = MAX_QP as usize + 1;
+/// Who has read nothing for so many round trips waits for more than what is under way.
+const STILL: Nanos = 100;
 /// Raises from nothing to the full rate.
 const STEPS: u32 = 100;
 
@@ -116,6 +118,17 @@ enum Role {
     },
 }
 
+/// Requests that fill the memory of a NIC until it can queue responses, of which as many as may be are under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Flows of the responses.
+    pub responses: Vec<u32>,
+    /// Priority of responses.
+    pub channel: u8,
+    /// Priorities that the requests have paused, one bit each.
+    pub holds: u8,
+}
+
 /// How long each channel has waited for credits.
 #[derive(Clone, Copy, Debug, Default)]
 struct CreditWait {
@@ -132,6 +145,19 @@ impl CreditWait {
             self.total[channel] += past;
         }
         (self.waiting, self.since) = (waiting, now);
+    }
+}
+
+/// Whether what the receiving end `at` reads can be answered at once: an answer that was asked for and has no room yet waits.
+fn can_answer(ends: &[Role], at: usize) -> bool {
+    match ends.get(at) {
+        Some(Role::Receives { answers: Some(answers), .. }) => match &ends[*answers] {
+            Role::Sends { flows, .. } => {
+                flows.iter().all(|out| out.asked.is_none_or(|asked| asked == out.posted))
+            }
+            Role::Receives { .. } => true,
+        },
+        _ => true,
     }
 }
 
@@ -159,6 +185,8 @@ pub struct RcLinkNic {
     lag: Nanos,
     credit_wait: CreditWait,
     memory_peak: u64,
+    /// When a message was read last.
+    last_read: Nanos,
     /// Flows that are complete at their sender, until somebody asks.
     completed: VecDeque<u32>,
     /// A frame with its payload.
@@ -205,6 +233,7 @@ impl RcLinkNic {
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
             credit_wait: CreditWait::default(),
             memory_peak: 0,
+            last_read: 0,
             completed: VecDeque::new(),
             scratch: Vec::new(),
         })
@@ -390,6 +419,30 @@ impl RcLinkNic {
         }
     }
 
+    /// Requests that fill the memory at `now` and none of which can be read, since responses to them cannot be queued, for so long that
+    /// no acknowledgement is on its way; `None`: something can.
+    pub fn unanswered(&self, now: Nanos) -> Option<Unanswered> {
+        let channel = self.config.classes.of(Class::Response);
+        let endpoint = &self.endpoint;
+        let holds = endpoint.paused_by_requests();
+        let lately = now.saturating_sub(self.last_read) < STILL.saturating_mul(self.config.round_trip);
+        if holds == 0 || lately || endpoint.unread().any(|qp| can_answer(&self.ends, qp.into())) {
+            return None;
+        }
+        let response = |qp: u16| match self.ends.get(usize::from(qp)) {
+            Some(Role::Receives { answers, .. }) => *answers,
+            _ => None,
+        };
+        let mut ends: Vec<usize> = endpoint.unread().filter_map(response).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let flows = ends.into_iter().filter_map(|at| match &self.ends[at] {
+            Role::Sends { flows, .. } => Some(flows.iter().filter(|out| out.asked > Some(out.posted))),
+            Role::Receives { .. } => None,
+        });
+        Some(Unanswered { responses: flows.flatten().map(|out| out.flow.id).collect(), channel, holds })
+    }
+
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &impl Frame, now: Nanos) -> Option<Arrival> {
         self.scratch.clear();
@@ -454,17 +507,8 @@ impl RcLinkNic {
     fn next_event(&mut self, now: Nanos) -> Option<Event> {
         let Self { endpoint, ends, reader, .. } = self;
         let reads = reader.is_none_or(|reader| reader.ready() <= now);
-        let can_answer = |qp: u16| match ends.get(usize::from(qp)) {
-            Some(Role::Receives { answers: Some(answers), .. }) => match &ends[*answers] {
-                Role::Sends { flows, .. } => {
-                    flows.iter().all(|out| out.asked.is_none_or(|asked| asked == out.posted))
-                }
-                Role::Receives { .. } => true,
-            },
-            _ => true,
-        };
         endpoint.poll_event_if(now, |event| match event {
-            Event::Received { qp, .. } => reads && can_answer(*qp),
+            Event::Received { qp, .. } => reads && can_answer(ends, usize::from(*qp)),
             Event::Multicast { .. } | Event::Raw(_) => reads,
             Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => true,
         })
@@ -523,6 +567,7 @@ impl RcLinkNic {
 
     /// A frame of so many bytes was read.
     fn has_read(&mut self, frame: usize, now: Nanos) {
+        self.last_read = now;
         if let Some(reader) = &mut self.reader {
             // It was asked up to a frame late, as the line may have been busy.
             reader.not_before(now.saturating_sub(self.lag));

@@ -306,6 +306,27 @@ impl Endpoint {
         self.retransmits()
     }
 
+    /// Queue pairs whose messages nobody has read, one of each message.
+    pub fn unread(&self) -> impl Iterator<Item = u16> {
+        self.events.iter().filter_map(|(event, _)| match event {
+            Event::Received { qp, .. } => Some(*qp),
+            _ => None,
+        })
+    }
+
+    /// Priorities that requests which nobody has read have paused, one bit each.
+    pub fn paused_by_requests(&self) -> u8 {
+        match &self.config.flow_control {
+            FlowControl::Pfc { .. } if self.memories[REQUEST].paused() => self.request_channels(),
+            _ => 0,
+        }
+    }
+
+    /// Channels of all banks of requests, one bit each.
+    fn request_channels(&self) -> u8 {
+        (0..4).fold(0, |mask, bank| mask | 1 << self.config.classes.of(Class::Request(bank)))
+    }
+
     /// Something has arrived that nobody has read.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
@@ -335,7 +356,7 @@ impl Endpoint {
         let classes = &self.config.classes;
         let mut mask = 0u8;
         if self.memories[REQUEST].paused() {
-            mask |= (0..4).fold(0, |mask, bank| mask | 1 << classes.of(Class::Request(bank)));
+            mask |= self.request_channels();
         }
         if self.memories[RESPONSE].paused() {
             mask |= 1 << classes.of(Class::Response);

@@ -5,6 +5,7 @@ use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::congestion;
 use crate::fabric::orders;
+use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
@@ -22,9 +23,10 @@ use std::sync::Arc;
 use weir_config::{Config, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
+use weir_dataplane::mmu::PgIx;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
-use weir_endpoint::flow::{Received, Sent};
+use weir_endpoint::flow::{Received, Sent, Unanswered};
 
 /// Depth of a port's queues over time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,6 +129,7 @@ impl Fabric<'_> {
         let known: Vec<Option<Known>> = self.flows.iter().map(|f| self.known(f)).collect();
         let computations = self.computations();
         let collectives = collective_report::results(&self.reported, &flows, &known, &computations);
+        let unanswered = self.unanswered(ns);
         let parts = || self.switches.iter().flat_map(|s| &s.parts);
         let errors = parts().map(|part| part.conservation().error().unsigned_abs());
         let dropped = parts().map(|part| part.conservation().dropped);
@@ -142,6 +145,8 @@ impl Fabric<'_> {
             resent: self.flows.iter().all(|f| self.is_resent(f)),
             pause_loss: self.plan.links.iter().any(|link| link.spec.pause_loss > 0.0),
             repaired: self.spec.failures.iter().all(|failure| failure.repair.is_some()),
+            limit: Policy::of(self.spec).map_or("", |policy| policy.limit()),
+            unanswered,
         };
         let links = self.dirs.iter().zip(self.lines.iter());
         let links = links.map(|(dir, line)| line.result(dir, &self.plan.names, self.now));
@@ -176,6 +181,7 @@ impl Fabric<'_> {
             links: links.collect(),
             collectives,
             unfinished: computations.unfinished(&self.plan.names, ns),
+            held_for_nothing: self.held_for_nothing(),
             samples: std::mem::take(&mut self.samples),
             timeline: timeline.finish(ns),
             latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
@@ -225,6 +231,54 @@ impl Fabric<'_> {
             }
         }
         deaf
+    }
+
+    /// Who is held back at the end by switches that hold nothing of theirs, in sentences.
+    fn held_for_nothing(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for (s, node) in self.switches.iter().enumerate() {
+            let at = self.plan.hosts + s;
+            let Some(part) = node.parts.first().filter(|_| self.there[at]) else { continue };
+            for priority in 0..PRIORITIES {
+                let group = |port: &usize| PgIx((port * PRIORITIES + priority) as u32);
+                let ports: Vec<usize> = (0..node.gauges.len())
+                    .filter(|port| part.admission().pauses_for_nothing(group(port)))
+                    .collect();
+                let Some(first) = ports.first() else { continue };
+                let peers =
+                    ports.iter().map(|port| self.plan.names[self.dirs[self.out[at][*port]].to.node].as_str());
+                told.push(format!(
+                    "{} holds back {} on priority {priority} for good and holds nothing of theirs: when the last frame left, the \
+                     threshold of its `policy` was less than `xon_offset`, {} bytes, and it is looked at when frames leave. Remedy: \
+                     `xon` above 0 in the lossless [[switch.config.buffer.profile]] (a group below it resumes whatever its \
+                     threshold), a smaller `xon_offset`, or more to share (`dynamic_th`, `buffer.size`)",
+                    self.plan.names[at],
+                    peers.collect::<Vec<_>>().join(", "),
+                    node.config.ports[*first].pgs[priority].xon_offset
+                ));
+            }
+        }
+        told
+    }
+
+    /// Hosts that can read no request until their responses go, by the hosts that hold these back in the same way: requests fill
+    /// their memory on the priority of responses.
+    fn unanswered(&self, ns: u64) -> BTreeMap<String, BTreeSet<String>> {
+        let stuck: BTreeMap<usize, Unanswered> = (0..self.plan.hosts)
+            .filter(|host| self.there[*host])
+            .filter_map(|host| Some((host, self.hosts[host].unanswered(ns)?)))
+            .collect();
+        let ends: BTreeMap<u32, usize> = match stuck.is_empty() {
+            true => BTreeMap::new(),
+            false => self.flows.iter().map(|planned| (planned.flow.id, planned.to)).collect(),
+        };
+        let name = |host: &usize| self.plan.names[*host].clone();
+        let waits = stuck.iter().map(|(host, of_host)| {
+            let holds = |to: &&usize| stuck.get(to).is_some_and(|by| by.holds >> of_host.channel & 1 == 1);
+            let to = of_host.responses.iter().filter_map(|flow| ends.get(flow)).filter(holds);
+            (name(host), to.map(name).collect())
+        });
+        waits.collect()
     }
 
     /// Flows whose priority at the host is not the one their switch pauses for them, in sentences.
@@ -337,7 +391,11 @@ impl Fabric<'_> {
         SwitchResult {
             name: self.plan.names[self.plan.hosts + s].clone(),
             buffer: node.config.buffer.size,
-            shared: node.config.buffer.shared,
+            shared: node
+                .parts
+                .first()
+                .and_then(|p| p.admission().shared())
+                .unwrap_or(node.config.buffer.shared),
             ports: (0..node.gauges.len()).map(port).collect(),
         }
     }

@@ -172,15 +172,16 @@ impl<'a> File<'a> {
         &self.content.bytes
     }
 
-    /// Its text.
+    /// Its text, without the mark of UTF-8 (BOM) that editors put before it.
     ///
     /// # Errors
     /// It is none.
     pub fn text(&self) -> Result<&'a str, FabricError> {
-        std::str::from_utf8(&self.content.bytes).map_err(|error| {
+        let text = std::str::from_utf8(&self.content.bytes).map_err(|error| {
             let before = &self.content.bytes[..error.valid_up_to()];
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
             self.wrong(line, "is no text (UTF-8 is expected)")
-        })
+        })?;
+        Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
     }
 }

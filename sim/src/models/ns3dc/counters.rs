@@ -121,6 +121,12 @@ impl Counters {
         self.total - self.headroom_total
     }
 
+    /// Shared bytes of the ingress pool: all but the reserves.
+    #[inline]
+    pub fn ingress_shared(&self) -> u64 {
+        self.params.ingress_pool - self.reserve_total
+    }
+
     /// Free shared bytes of the ingress pool, 0 when it is full.
     ///
     /// Unsigned as in the original: when headroom bytes also count as reserve, the use wraps below 0
@@ -128,7 +134,7 @@ impl Counters {
     #[inline]
     pub fn ingress_free(&self) -> u64 {
         let used = self.outside_headroom().wrapping_sub(self.reserve_used);
-        (self.params.ingress_pool - self.reserve_total).saturating_sub(used)
+        self.ingress_shared().saturating_sub(used)
     }
 
     /// Free bytes of the egress pool of a type, 0 when it is full.

@@ -50,6 +50,11 @@ pub trait Policy: Send {
     /// Teg: threshold of an egress queue in bytes, as of now.
     fn egress_threshold(&self, counters: &Counters, out_port: usize, prio: usize) -> u64;
 
+    /// Bytes that ingress groups share.
+    fn shared_bytes(&self, counters: &Counters) -> u64 {
+        counters.ingress_shared()
+    }
+
     /// The threshold of an ingress group was evaluated.
     fn remember_ingress(&mut self, _counters: &Counters, _in_port: usize, _prio: usize) {}
 

@@ -66,6 +66,10 @@ fn filtered(old: u64, live: u64) -> u64 {
 }
 
 impl Policy for Reverie {
+    fn shared_bytes(&self, _: &Counters) -> u64 {
+        self.shared_pool
+    }
+
     #[inline]
     fn ingress_threshold(&self, counters: &Counters, in_port: usize, prio: usize) -> u64 {
         let alpha = counters.params().alpha_ingress[in_port][prio];
