@@ -235,6 +235,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 const MATRIX: More<'_> = &[("workload.0", "{ kind = \"htsim_matrix\", file = \"one.cm\" }")];
 const RING: More<'_> = &[("workload.0", "{ kind = \"all_reduce\", bytes = \"50KB\" }")];
+const TREES: More<'_> = &[("workload.0", "{ kind = \"tree_all_reduce\", bytes = \"100KB\" }")];
 const GROUPS: More<'_> = &[("workload.0", "{ kind = \"rail_all_reduce\", bytes = \"50KB\", group = 2 }")];
 const SIZED: More<'_> = &[(
     "workload.0",
@@ -501,6 +502,7 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.ranks", "2", RING),
     ("workload.0.placement", "\"spread\"", &[RING[0], ("workload.0.ranks", "2")]),
     ("workload.0.group", "4", GROUPS),
+    ("workload.0.chunk", "\"10KB\"", TREES),
     ("workload.0.matrix", "[[0, 1000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]", SIZED),
     ("workload.0.microbatches", "3", PIPELINE),
     ("workload.0.forward", "\"5us\"", PIPELINE),
