@@ -145,8 +145,9 @@ struct Credentials {
 impl Credentials {
     fn reading(&self) -> CredentialsReading {
         let mut files = self.tokens.readings();
-        files.extend(self.tls.as_ref().map(|tls| (tls::KEY, tls.reading())));
-        CredentialsReading { validity: self.tls.as_ref().and_then(tls::Tls::validity), files }
+        let (of_tls, validity) = self.tls.as_ref().map(tls::Tls::reading).unzip();
+        files.extend(of_tls.map(|reading| (tls::KEY, reading)));
+        CredentialsReading { validity: validity.flatten(), files }
     }
 }
 

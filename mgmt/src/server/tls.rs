@@ -131,13 +131,9 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&self.current().loaded.config))
     }
 
-    /// Of the certificate that is presented, where it says so.
-    pub fn validity(&self) -> Option<Validity> {
-        self.current().loaded.validity
-    }
-
-    /// What became of the files.
-    pub fn reading(&self) -> FileReading {
-        self.current().reading.clone()
+    /// What became of the files, and when the certificate that is presented is valid, where it says so.
+    pub fn reading(&self) -> (FileReading, Option<Validity>) {
+        let current = self.current();
+        (current.reading.clone(), current.loaded.validity)
     }
 }

@@ -20,7 +20,6 @@ use weir_inc::job::Job;
 use weir_mgmt::access::{Role, TokenFiles, Tokens, same_token};
 use weir_mgmt::admin::{Desk, Orders, Shown, desk};
 use weir_mgmt::board::Board;
-use weir_mgmt::credentials::Validity;
 use weir_mgmt::flows::FlowsReading;
 use weir_mgmt::inc::EngineReading;
 use weir_mgmt::lacp::LacpReading;
@@ -178,7 +177,7 @@ fn serve(config: &Config, window: Window, desk: Desk) -> Result<Option<Server>> 
     if mgmt.listen.is_none() && socket.is_none() {
         return Ok(None);
     }
-    let (tokens, _, refused) = secrets(mgmt);
+    let (tokens, refused) = secrets(mgmt);
     if let Some(error) = refused.into_iter().next() {
         return Err(error);
     }
@@ -205,7 +204,7 @@ pub fn refused_files(mgmt: &MgmtConfig) -> Vec<Error> {
     if (mgmt.listen, &mgmt.socket) == (None, &MgmtSocket::Off) {
         return Vec::new();
     }
-    let mut refused = secrets(mgmt).2;
+    let mut refused = secrets(mgmt).1;
     if let MgmtSocket::Path(path) = &mgmt.socket {
         refused.extend(in_the_way(Path::new(path)).map(|what| {
             refuse("mgmt.socket", format!("{path}: {what}"), "choose another `[mgmt] socket`, or \"off\"")
@@ -238,8 +237,8 @@ fn token_files(mgmt: &MgmtConfig) -> TokenFiles {
     }
 }
 
-/// The tokens, when the certificate is valid, and what is wrong with the files of both.
-fn secrets(mgmt: &MgmtConfig) -> (Tokens, Option<Validity>, Vec<Error>) {
+/// The tokens, and what is wrong with them and with the files of TLS.
+fn secrets(mgmt: &MgmtConfig) -> (Tokens, Vec<Error>) {
     let files = token_files(mgmt);
     let (tokens, unusable) = files.read();
     let mut refused: Vec<Error> =
@@ -255,21 +254,16 @@ fn secrets(mgmt: &MgmtConfig) -> (Tokens, Option<Validity>, Vec<Error>) {
         };
         refuse(high.key(), same_token(low, high), remedy)
     }));
-    let validity = match tls(mgmt).map(|files| files.check()) {
-        Some(Err(why)) => {
-            refused.push(anyhow!("mgmt.tls_cert, mgmt.tls_key: {why}"));
-            None
-        }
-        Some(Ok(validity)) => validity,
-        None => None,
-    };
-    (tokens, validity, refused)
+    if let Some(Err(why)) = tls(mgmt).map(|files| files.check()) {
+        refused.push(anyhow!("mgmt.tls_cert, mgmt.tls_key: {why}"));
+    }
+    (tokens, refused)
 }
 
 /// What is wrong with the dates of the certificate, and what to do: a switch starts with it, and clients turn it down.
 pub fn misdated(mgmt: &MgmtConfig) -> Option<(String, &'static str)> {
     mgmt.listen?;
-    let validity = secrets(mgmt).1?;
+    let validity = tls(mgmt)?.check().ok()??;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     Some((format!("the certificate {}", validity.fault(now)?), validity.at(now).remedy()))
 }
