@@ -27,7 +27,7 @@ pub(super) struct Charged<'a> {
 /// the same format may have received it.
 pub fn longest_leaving(port: &PortConfig, ports: &[PortConfig]) -> u32 {
     let alike = ports.iter().filter(|other| other.format == port.format);
-    alike.chain([port]).map(|other| u32::from(other.mtu)).max().unwrap_or(0)
+    alike.fold(port.mtu, |longest, other| longest.max(other.mtu)).into()
 }
 
 impl Charged<'_> {
@@ -52,10 +52,10 @@ impl Charged<'_> {
     }
 }
 
-/// What the headroom of a port is computed from: longest frame that it receives and longest that may leave by it in bytes, cable in mm. A NIC's ring holds what the wire
-/// brought in a gap; an in-process ring whatever fits into it, and what its sender has in hand. A pause stands behind
-/// what the shaper let into the transmit ring at once. However short that ring, it takes no less: where it is full, the
-/// pause is put into it a turn later.
+/// What the headroom of a port is computed from: the longest frame that it receives and the longest that may leave by it in
+/// bytes, cable in mm. A NIC's ring holds what the wire brought in a gap; an in-process ring whatever fits into it, and what
+/// its sender has in hand. A pause stands behind what the shaper let into the transmit ring at once. However short that ring,
+/// it takes no less: where it is full, the pause is put into it a turn later.
 pub fn headroom_input(
     kind: DeviceKind,
     rate: u64,

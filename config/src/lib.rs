@@ -191,4 +191,7 @@ mod tests;
 mod checks_tests;
 
 #[cfg(test)]
+mod headroom_tests;
+
+#[cfg(test)]
 mod classes_tests;
