@@ -471,6 +471,14 @@ def further(ports, keys=""):
     return "".join(f'\n[[port]]\nname = "p{n}"\ndevice = "net_null{n}"\n{keys}' for n in range(2, ports))
 
 
+def groups(count, ports):
+    """Multicast groups, as `multicast` names them, each with half of the ports behind the first."""
+    rng = random.Random(1)
+    members = lambda: ", ".join(f'"p{n}"' for n in sorted(rng.sample(range(1, ports), ports // 2)))
+    entry = '\n[[fdb.group]]\nmac = "01:00:5e:00:01:{:02x}"\nports = [{}]\n'
+    return "".join(entry.format(number, members()) for number in range(count))
+
+
 THIRD = '\n[[port]]\nname = "p2"\ndevice = "net_null2"\n'
 FOURTH = '\n[[port]]\nname = "p3"\ndevice = "net_null3"\n'
 # Four ports need more headroom than two.
@@ -540,6 +548,8 @@ SITUATIONS = {
         Mix("copies-classes", "the same, of 8 classes at random", to_everybody(any_class), at_random, qos=OF_DSCP, **TO_31),
         Mix("copies-vlans", "the same, of 8 VLANs at random, all ports are members of each", in_any_vlan(range(10, 18), broadcast), at_random,
             ports=TRUNKS, **TO_31 | {"rest": further(32, TRUNKS)}),
+        Mix("copies-groups", "for 64 multicast groups at random, each of which has 16 of the other 31 ports", multicast, at_random,
+            **TO_31 | {"rest": further(32) + groups(64, 32)}),
         Mix("copies-half", "every second frame is broadcast, the others are for stations of the second port", one_in(2, broadcast, plain), at_random, **TO_31),
         Mix("copies-tenth", "every tenth frame is broadcast", one_in(10, broadcast, plain), at_random, **TO_31),
         Mix("neighbours", "for stations behind the port it came by", to_neighbours, at_random),
