@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::check;
-use crate::file::write_file;
+use crate::file::{not_over, write_file};
 use crate::output::{ERR, OUT, say_err};
 use crate::refusal::refuse;
 use anyhow::Result;
@@ -71,6 +71,7 @@ pub fn import(args: &ConfigImportArgs) -> Result<Outcome> {
     if args.device.contains(['"', '\\']) || args.device.contains(char::is_control) {
         return Err(refuse("--device", "it has quotes, backslashes or control characters", "leave them out"));
     }
+    not_over(args.out.as_deref(), args.files.iter().map(std::path::PathBuf::as_path))?;
     let read = |path: &std::path::PathBuf| Ok((path.display().to_string(), check::read(path)?));
     let files: Vec<(String, String)> = args.files.iter().map(read).collect::<Result<_>>()?;
     let sources: Vec<(&str, &str)> =
@@ -90,6 +91,7 @@ pub fn import(args: &ConfigImportArgs) -> Result<Outcome> {
 /// The configuration has errors, or a file cannot be written.
 pub fn export(args: &ConfigExportArgs) -> Result<Outcome> {
     let ForeignArg::Sonic = args.to;
+    not_over(args.out.as_deref(), [args.config.as_path()])?;
     let made = sonic::export(&check::load(&args.config)?.config);
     let document = || Ok(("config_db", serde_json::from_str(&made.json)?));
     hand_over(&made.json, document, &made.notes, args.out.as_deref(), args.json)

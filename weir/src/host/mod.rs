@@ -10,7 +10,7 @@ mod seats;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::{can_write, write_file};
+use crate::file::{can_write, not_over, write_file};
 use crate::kinds::{self, Kind};
 use crate::output::{self, OUT, say, say_err};
 use crate::run::devices::{self, OpenPort};
@@ -78,6 +78,9 @@ const QUIET: u64 = 300_000_000;
 
 pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     output::detach()?;
+    for written in [&args.summary, &args.trace] {
+        not_over(written.as_deref(), [args.config.as_path()])?;
+    }
     can_write(args.summary.iter().chain(&args.trace))?;
     let (mut config, text) = load(&args.config)?;
     let stop = Stop::on_signal()?;

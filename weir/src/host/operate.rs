@@ -162,11 +162,12 @@ impl Operator {
                 let beside = own.keys().filter(|key| !new.contains_key(*key)).cloned().collect::<Vec<_>>();
                 let all = self.parameters(&table).with_context(|| {
                     let (port, qpn) = key;
-                    let new = new.keys().cloned().collect::<Vec<_>>().join(", ");
-                    match &beside[..] {
-                        [] => format!("{port} {qpn}: {new}"),
-                        set => format!("{port} {qpn}: {new} beside what holds there: {}", set.join(", ")),
-                    }
+                    let new = new.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+                    let beside = match beside.is_empty() {
+                        true => String::new(),
+                        false => format!(" (which has {} already)", beside.join(", ")),
+                    };
+                    format!("{new} of queue pair {qpn} of {port}{beside}")
                 })?;
                 parameters.insert(key.clone(), all);
                 changed.insert(key.clone(), table);

@@ -8,7 +8,7 @@ mod verdict;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::{can_write, write_file};
+use crate::file::{can_write, not_over, write_file};
 use crate::log;
 use crate::output::{self, say};
 use crate::quantity::time;
@@ -84,6 +84,9 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let hangup = hangup()?;
     let stop = Stop::on_signal()?;
     output::detach()?;
+    for written in [&args.summary, &args.trace] {
+        not_over(written.as_deref(), args.config.as_deref())?;
+    }
     can_write(args.summary.iter().chain(&args.trace))?;
     let origin = match &args.config {
         Some(path) => Origin::File(path.clone()),

@@ -30,7 +30,7 @@ pub mod worker;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::can_write;
+use crate::file::{can_write, not_over};
 use crate::log;
 use crate::output::{self, OUT, say, say_err};
 use anyhow::{Context, Result, bail};
@@ -183,6 +183,7 @@ pub fn run(args: &RunArgs, eal: &[String]) -> Result<Outcome> {
     let hangup = hangup()?;
     let stop = Stop::on_signal()?;
     output::detach()?;
+    not_over(args.summary.as_deref(), [args.config.as_path()])?;
     can_write(&args.summary)?;
     let config = check::load(&args.config)?.config;
     log::start(args.log.as_deref());

@@ -1,7 +1,7 @@
 //! `weir sim compare`.
 
 use crate::Outcome;
-use crate::file::write_file;
+use crate::file::{not_over_results, write_file};
 use crate::output::{OUT, say};
 use anyhow::Result;
 use clap::Args;
@@ -23,6 +23,7 @@ pub struct CompareArgs {
 }
 
 pub fn compare(args: &CompareArgs) -> Result<Outcome> {
+    not_over_results(args.out.as_deref(), &args.results)?;
     let comparison = compare::compare(&args.results)?;
     if let Some(path) = &args.out {
         write_file(path, comparison.to_html())?;

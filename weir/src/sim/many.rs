@@ -3,7 +3,7 @@
 use super::TableFormat;
 use super::bar::SweepBar;
 use crate::Outcome;
-use crate::file::write_file;
+use crate::file::{not_over_results, write_file};
 use crate::kinds::{self, Kind};
 use crate::output::{OUT, say};
 use crate::run::Stop;
@@ -136,6 +136,7 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
 }
 
 pub fn merge(args: &MergeArgs) -> Result<Outcome> {
+    not_over_results(args.csv.as_deref(), &args.dirs)?;
     let merged = sweep::merge(&args.dirs)?;
     if let Some(path) = &args.csv {
         write_file(path, merged.csv())?;

@@ -76,7 +76,7 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     }
     // Whose keys are new is told from those of earlier calls.
     let ended = qp(&socket, &["set", "gain=9999", "--qpn", "18"]);
-    let why = "h1 18: gain beside what holds there: alpha_period, cut_period: ";
+    let why = "`gain` of queue pair 18 of h1 (which has alpha_period, cut_period already): ";
     assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{ended:?}");
     assert_eq!(of(&rows(&socket, &["show", "--json"])[1]), [77_000, 9, 66_000]);
     let ended = qp(&socket, &["show", "--qpn", "99"]);

@@ -6,7 +6,7 @@ mod phase;
 
 use crate::Outcome;
 use crate::check;
-use crate::file::{can_write, write_file};
+use crate::file::{can_write, not_over, write_file};
 use crate::output::{OUT, say};
 use crate::refusal::{cannot, in_file, refuse};
 use crate::trace::Capture;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use compare::{Compared, Comparison, Difference, Totals, Verdict, compare};
 use file::{AS_WRITTEN, CaptureFile, Captured};
-use phase::{Losses, OtherLimit};
+use phase::Losses;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -51,6 +51,7 @@ pub struct ReplayArgs {
 }
 
 pub fn replay(args: &ReplayArgs) -> Result<Outcome> {
+    not_over(args.write.as_deref(), [args.file.as_path(), &args.config])?;
     can_write(&args.write)?;
     let name = args.file.display().to_string();
     let open = File::open(&args.file).map_err(cannot("read", &args.file))?;
@@ -185,6 +186,15 @@ fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: 
             "captured": l.frames[0], "replayed": l.frames[1], "most_apart_bytes": l.apart, "explained_bytes": l.explained,
         })
     };
+    let of_limit = |on_both: bool| {
+        let found = found.other_limit.as_ref().filter(|l| (l.full == [true, true]) == on_both);
+        found.map(|l| {
+            json!({
+                "port": l.port, "queue": l.queue, "captured_bytes": l.deepest[0], "replayed_bytes": l.deepest[1],
+                "captured_full": l.full[0], "replayed_full": l.full[1],
+            })
+        })
+    };
     json!({
         "file": file,
         "port": port,
@@ -195,7 +205,8 @@ fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: 
         "compared": found.compared.iter().map(|(what, n)| (*what, json!({ "judged": n.judged, "lacking": n.lacking }))).collect::<BTreeMap<_, _>>(),
         "differences": found.differences.iter().map(one).collect::<Vec<_>>(),
         "losses": found.losses.iter().map(losses).collect::<Vec<_>>(),
-        "other_limit": found.other_limit.as_ref().map(|l| json!({ "port": l.port, "queue": l.queue, "captured_bytes": l.deepest[0], "replayed_bytes": l.deepest[1] })),
+        "other_limit": of_limit(true),
+        "never_full": of_limit(false),
         "drawn_marks": found.drawn,
         "learned_since": found.learned_since,
         "other_depths": found.other_depths,
@@ -252,8 +263,8 @@ fn print(capture: &CaptureFile, found: &Comparison) {
             l.explained
         );
     }
-    if let Some(OtherLimit { port, queue, deepest: [was, is] }) = &found.other_limit {
-        say!("  queue {queue} of {port} has another limit: full it had {was} bytes, and {is} in the replay");
+    if let Some(limit) = &found.other_limit {
+        say!("  {limit}");
     }
     let verdict = found.verdict();
     let why = match verdict {

@@ -7,6 +7,7 @@
 
 use super::compare::hangs_on_others;
 use std::collections::BTreeMap;
+use std::fmt;
 use weir_config::Config;
 use weir_mgmt::admin::comment::FrameHistory;
 
@@ -88,7 +89,7 @@ pub fn losses(config: &Config, sides: [&[FrameHistory]; 2], lengths: &BTreeMap<u
     lost.into_iter().map(row).collect()
 }
 
-/// A queue that was full at one depth in the capture and is at another one in the replay.
+/// A queue that was full at one depth in the capture and is at another one in the replay, or is full on one side alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherLimit {
     /// Its port.
@@ -97,10 +98,34 @@ pub struct OtherLimit {
     pub queue: u8,
     /// The deepest it was with a frame that it took, bytes, in the capture and in the replay.
     pub deepest: [u64; 2],
+    /// Whether frames were lost there, in the capture and in the replay: without a loss it was never full, as deep as it was.
+    pub full: [bool; 2],
 }
 
-/// The first queue of those with `losses` whose limit is another one in the replay: as often as it is full it is as deep as its limit
-/// allows, but for what frames differ in length.
+impl fmt::Display for OtherLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, queue, deepest: [was, is], full } = self;
+        match full {
+            [true, true] => {
+                write!(
+                    f,
+                    "queue {queue} of {port} has another limit: full it had {was} bytes, and {is} in the replay"
+                )
+            }
+            [true, false] => write!(
+                f,
+                "queue {queue} of {port} was full with {was} bytes, and never in the replay, where it had {is} at most"
+            ),
+            [false, _] => write!(
+                f,
+                "queue {queue} of {port} was never full, with {was} bytes at most, and is in the replay, with {is}"
+            ),
+        }
+    }
+}
+
+/// The first queue of those with `losses` that is not as deep on one side as on the other: as often as it is full it is as deep as its
+/// limit allows, but for what frames differ in length.
 pub fn other_limit(
     losses: &[Losses],
     sides: [&[FrameHistory]; 2],
@@ -117,6 +142,8 @@ pub fn other_limit(
         let spread = of_lengths().max()? - of_lengths().min()?;
         let deepest = [was?, is?];
         let differs = deepest[0].abs_diff(deepest[1]) > spread;
-        differs.then(|| OtherLimit { port: port.clone(), queue: *queue, deepest })
+        let here = |other: &&Losses| other.port == *port && other.class[2] == *queue;
+        let full = [0, 1].map(|side| losses.iter().filter(here).any(|losses| losses.frames[side] > 0));
+        differs.then(|| OtherLimit { port: port.clone(), queue: *queue, deepest, full })
     })
 }

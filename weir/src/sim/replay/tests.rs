@@ -394,10 +394,20 @@ fn a_difference_of_phase_hides_no_other() {
         let other = against(&file, &full(limit));
         assert!(other.losses.iter().all(Losses::agree), "{:?}", other.losses);
         assert_eq!(other.verdict(), Verdict::Fail, "{limit}");
-        let OtherLimit { port, queue, deepest: [was, is] } = other.other_limit.unwrap();
-        assert_eq!((&*port, queue, was), ("p1", 0, 25 * FRAME_BYTES as u64));
+        let found = other.other_limit.unwrap();
+        assert!(found.to_string().starts_with("queue 0 of p1 has another limit: full it had"), "{found}");
+        let [was, is] = found.deepest;
+        let place = (&*found.port, found.queue, was, found.full);
+        assert_eq!(place, ("p1", 0, 25 * FRAME_BYTES as u64, [true, true]));
         assert!(is == was - FRAME_BYTES as u64 || is == was + FRAME_BYTES as u64, "{limit}: {is}");
     }
+    // Without a loss there is no depth of a full queue.
+    let faster = against(&file, &full("30KB").replace("rate = \"1G\"", "rate = \"10G\""));
+    assert_eq!(faster.verdict(), Verdict::Fail);
+    let limit = faster.other_limit.unwrap();
+    assert_eq!(limit.full, [true, false]);
+    let told = limit.to_string();
+    assert!(told.contains("was full with") && told.contains("never in the replay"), "{told}");
     // A limit that moves with what is free.
     let moving = against(&file, &full("30KB").replace("static_th = \"30KB\"", "dynamic_th = -8"));
     assert_eq!(moving.verdict(), Verdict::Fail);
