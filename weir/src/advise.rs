@@ -21,7 +21,7 @@ use weir_config::units::size;
 use weir_config::{Config, Diagnostic, MAX_LCORES, load_for, show_rate, show_size, show_time, sonic};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PRIORITIES;
-use weir_layout::{Grid, show_length};
+use weir_layout::{Grid, counted, show_length};
 
 /// `weir advise`
 #[derive(Debug, Args)]
@@ -361,7 +361,7 @@ fn head(args: &AdviseArgs, config: &Config, ways: &[Column]) -> String {
         // In quarters, so that alpha is a whole number.
         let alpha = 1u64 << (n + 2);
         let point =
-            |users: u64| b.shared / (4 + users * alpha) * alpha + config.ports[0].pgs[LOSSLESS].reserved;
+            |users: u64| b.shared * alpha / (4 + users * alpha) + config.ports[0].pgs[LOSSLESS].reserved;
         let chosen = if n == 0 { "this file" } else { "" };
         grid.push([
             format!("#   dynamic_th {n}"),
@@ -408,9 +408,10 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
     let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)))?;
     let lcores = usize::from(plan.lcores);
     let memory = format!(
-        "# {lcores} lcores, {} ports each at most: of all divisions this one leaves most to share.\n\
+        "# {}, {} each at most: of all divisions this one leaves most to share.\n\
          # Memory for frames: {} MiB of hugepages, for buffer.frames = {} (size / 64) on each lcore.\n\n",
-        plan.ports_per_lcore(args),
+        counted(lcores, "lcore"),
+        counted(plan.ports_per_lcore(args), "port"),
         PoolSize::of(&config, lcores, 0).mebibytes(lcores),
         config.buffer.frames
     );
@@ -525,6 +526,23 @@ mod tests {
         let told = crate::refusal::document(&few.unwrap_err(), "weir advise");
         assert_eq!(told["faults"][0]["path"], "--lcores", "{told:#}");
         assert!(told["faults"][0]["remedy"].as_str().unwrap().contains("more --lcores"), "{told:#}");
+    }
+
+    /// One number is one number: what kmin is half of is what a group has in the table.
+    #[test]
+    fn the_limit_of_a_full_group_is_one_number() {
+        let toml = for_this_switch(&args(
+            "--ports 32 --rate 100G --cable 100m --mtu 9216 --buffer 32MiB",
+        ))
+        .unwrap();
+        let (_, half) = toml.split_once("half of ").unwrap();
+        let limit = half.split_once(',').unwrap().0;
+        let row = toml.lines().find(|line| line.ends_with("this file")).unwrap();
+        assert_eq!(row.split_whitespace().nth(4), Some(limit), "{toml}");
+        let one =
+            for_this_switch(&args("--ports 1 --rate 1G --cable 5m --mtu 1518 --buffer 8MiB"))
+                .unwrap();
+        assert!(one.contains("# 1 lcore, 1 port each at most"), "{one}");
     }
 
     /// Typed again it is the same advice.

@@ -6,13 +6,16 @@ use crate::output::OUT;
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::CommandFactory;
+use clap_complete::Shell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weir_mgmt::sonic;
 
 /// `weir completions`
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell.
-    pub shell: clap_complete::Shell,
+    pub shell: Shell,
 }
 
 /// `weir man`
@@ -23,10 +26,44 @@ pub struct ManArgs {
 }
 
 pub fn completions(args: &CompletionsArgs) -> Result<Outcome> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "weir", &mut script);
-    OUT.text(&String::from_utf8_lossy(&script));
+    OUT.text(&script(args.shell));
     Ok(Outcome::Good)
+}
+
+fn script(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "weir", &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    // What follows the first of SONiC's words is nothing that clap knows of.
+    let show = script.split_once("\n        weir__subcmd__show)").filter(|_| shell == Shell::Bash);
+    match show.and_then(|(before, show)| Some((before, show.split_once("case \"${prev}\" in\n")?))) {
+        None => script,
+        Some((before, (options, more))) => format!(
+            "{before}\n        weir__subcmd__show){options}case \"${{prev}}\" in\n{}{more}",
+            second_words().map(|(first, second)| {
+                format!(
+                    "                {first})\n                    COMPREPLY=($(compgen -W \"{}\" -- \"${{cur}}\"))\n                    \
+                     return 0\n                    ;;\n",
+                    second.join(" ")
+                )
+            }).collect::<String>()
+        ),
+    }
+}
+
+/// What may stand second in SONiC's commands, by what stands first.
+fn second_words() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    let mut all: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for view in sonic::ALL {
+        let mut words = view.words.split(' ');
+        if let (Some(first), Some(second)) = (words.next(), words.next()) {
+            let known = all.entry(first).or_default();
+            if !known.contains(&second) {
+                known.push(second);
+            }
+        }
+    }
+    all.into_iter()
 }
 
 pub fn man(args: &ManArgs) -> Result<Outcome> {
@@ -39,18 +76,30 @@ pub fn man(args: &ManArgs) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap_complete::Shell;
 
     #[test]
     fn every_shell_learns_every_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "weir", &mut script);
-            let script = String::from_utf8(script).unwrap();
+            let script = script(shell);
             for command in Cli::command().get_subcommands() {
                 assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
             }
         }
+    }
+
+    #[test]
+    fn bash_completes_the_second_words_of_sonics_commands() {
+        let script = script(Shell::Bash);
+        let completed = |words: &str, cur: &str, prev: &str| {
+            let ask = format!(
+                "{script}\nCOMP_WORDS=({words} '{cur}'); COMP_CWORD=3; _weir weir '{cur}' {prev}; echo ${{COMPREPLY[@]}}"
+            );
+            let ended = std::process::Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+            String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+        };
+        assert_eq!(completed("weir show interfaces", "", "interfaces"), "status counters portchannel");
+        assert_eq!(completed("weir show queue", "w", "queue"), "wredcounters watermark");
+        assert!(completed("weir show ports", "--j", "ports").contains("--json"));
     }
 
     #[test]
