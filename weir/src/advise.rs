@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 use weir_config::units::size;
-use weir_config::{Config, Diagnostic, MAX_LCORES, load_for, show_rate, show_size, show_time, sonic};
+use weir_config::{
+    Config, DeviceKind, Diagnostic, MAX_LCORES, load_for, show_rate, show_size, show_time, sonic,
+};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PRIORITIES;
 use weir_layout::{Grid, counted, show_length};
@@ -405,7 +407,7 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
     let (plan, roomy) = best(args)?;
     fits(args, &roomy)?;
     let config = read_back(&text(args, &plan, args.buffer, None), &plan)?;
-    let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)))?;
+    let ways = columns(&headroom_args(args, plan.ports_per_lcore(args)), config.ports[0].kind)?;
     let lcores = usize::from(plan.lcores);
     let memory = format!(
         "# {}, {} each at most: of all divisions this one leaves most to share.\n\
@@ -421,7 +423,7 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
 }
 
 fn for_hardware(args: &AdviseArgs) -> Result<Advice> {
-    let ways = columns(&headroom_args(args, 1))?;
+    let ways = columns(&headroom_args(args, 1), DeviceKind::Pci)?;
     let Some(chip) = ways.iter().find(|way| way.name == "sonic") else { bail!("no column of SONiC's") };
     let plan = Plan { lcores: 0, fixed: Some((chip.result.xoff, chip.xon)) };
     fits(args, &promised(args, &plan)?)?;
@@ -531,18 +533,38 @@ mod tests {
     /// One number is one number: what kmin is half of is what a group has in the table.
     #[test]
     fn the_limit_of_a_full_group_is_one_number() {
-        let toml = for_this_switch(&args(
-            "--ports 32 --rate 100G --cable 100m --mtu 9216 --buffer 32MiB",
-        ))
-        .unwrap();
-        let (_, half) = toml.split_once("half of ").unwrap();
-        let limit = half.split_once(',').unwrap().0;
+        let toml = for_this_switch(&args(FABRIC)).unwrap();
+        let (_, half) = toml.split_once("\nkmin = ").unwrap();
+        let limit = half.split_once("half of ").unwrap().1.split_once(',').unwrap().0;
         let row = toml.lines().find(|line| line.ends_with("this file")).unwrap();
         assert_eq!(row.split_whitespace().nth(4), Some(limit), "{toml}");
-        let one =
-            for_this_switch(&args("--ports 1 --rate 1G --cable 5m --mtu 1518 --buffer 8MiB"))
-                .unwrap();
-        assert!(one.contains("# 1 lcore, 1 port each at most"), "{one}");
+        let small = "--ports 2 --rate 1G --cable 5m --mtu 1518 --buffer 8MiB --lcores 1";
+        let one = for_this_switch(&args(small)).unwrap();
+        assert!(one.contains("# 1 lcore, 2 ports each at most"), "{one}");
+    }
+
+    /// A ring holds another number of frames than a NIC sends in a gap.
+    #[test]
+    fn the_software_column_is_of_the_device_that_is_configured() {
+        let mut sums = Vec::new();
+        for device in ["", " --device ring", " --device net_af_packet{n},iface=e{n}"] {
+            let line = FABRIC.replace("32MiB", "128MiB");
+            let args = args(&format!("{line} --lcores 8{device}"));
+            let plan = Plan { lcores: 8, fixed: None };
+            let config = promised(&args, &plan).unwrap();
+            let why = why(&config, "port.Ethernet0.xoff");
+            let asked = headroom_args(&args, plan.ports_per_lcore(&args));
+            let ways = columns(&asked, config.ports[0].kind).unwrap();
+            for term in ways[0].result.terms.iter().filter(|term| term.bytes > 0) {
+                let term = format!("{} {} ({})", term.name, term.bytes, term.formula);
+                assert!(why.contains(&term), "{device}: {term}: {why}");
+            }
+            let text = for_this_switch(&args).unwrap();
+            let xoff = text.lines().find(|line| line.starts_with("#   xoff ")).unwrap();
+            assert_eq!(xoff.split_whitespace().nth(2), Some(&*ways[0].result.xoff.to_string()), "{text}");
+            sums.push(ways[0].result.xoff);
+        }
+        assert!(sums[0] == sums[2] && sums[0] != sums[1], "{sums:?}");
     }
 
     /// Typed again it is the same advice.
@@ -556,7 +578,7 @@ mod tests {
             let line = FABRIC.replace("100m", "100.5m") + more;
             let args = args(&line);
             let config = promised(&args, &Plan { lcores: 1, fixed: None }).unwrap();
-            let head = head(&args, &config, &columns(&headroom_args(&args, 1)).unwrap());
+            let head = head(&args, &config, &columns(&headroom_args(&args, 1), DeviceKind::Pci).unwrap());
             let given = head.lines().next().unwrap().trim_start_matches("# weir advise ").replace('\'', "");
             assert_eq!(given, line);
             assert_eq!(config.ports[0].cable_mm, Some(100_500));
@@ -567,7 +589,7 @@ mod tests {
     fn advice_for_a_chip_is_sonics_tables_with_sonics_headroom() {
         let args = args(&format!("{FABRIC} --sonic"));
         let advice = for_hardware(&args).unwrap();
-        let xoff = columns(&headroom_args(&args, 1)).unwrap().remove(2).result.xoff;
+        let xoff = columns(&headroom_args(&args, 1), DeviceKind::Pci).unwrap().remove(2).result.xoff;
         let made = sonic::import(&[("config_db.json", &advice.text)], &sonic::Options::default()).unwrap();
         let config = load("t", &made.toml).unwrap().config;
         assert_eq!((config.ports.len(), config.ports[31].pgs[LOSSLESS].xoff), (32, xoff));

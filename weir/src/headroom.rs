@@ -68,29 +68,34 @@ pub struct Column {
     xon_offset: Option<u64>,
 }
 
-/// The ways that were asked for, all three unless one is named.
+/// The ways that were asked for, all three unless one is named; of this switch for a port of this kind.
 ///
 /// # Errors
 /// A number makes the question meaningless.
-pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
+pub fn columns(args: &HeadroomArgs, kind: DeviceKind) -> Result<Vec<Column>, HeadroomError> {
     let lossless_mtu = args.lossless_mtu.unwrap_or(args.link.mtu);
-    let input = |turns: Turns| {
+    let input = |kind: DeviceKind, turns: Turns| {
         let LinkArgs { rate, cable, mtu, .. } = args.link;
-        let input = headroom_input(DeviceKind::Pci, rate, cable, (mtu, mtu), turns);
+        let input = headroom_input(kind, rate, cable, (mtu, mtu), turns);
         let own = OwnTerms { crossing_frame: lossless_mtu, ..input.own };
         HeadroomInput { lossless_mtu, small_packet_percentage: args.small_packets, own, ..input }
     };
     let polled = Platform::Polled.turns(args.ports.into(), args.poll_gap.as_nanos() as u64);
     let unpolled = Platform::Simulated.turns(1, 0);
     let ways = [
-        ("software", "this switch, with its polling loop: what xoff = \"auto\" sets", Model::Weir, polled),
-        ("hardware", "the same without a polling loop", Model::Weir, unpolled),
-        ("sonic", "SONiC's formula for Spectrum-4", Model::Sonic, unpolled),
+        (
+            "software",
+            "this switch, with its polling loop: what xoff = \"auto\" sets",
+            Model::Weir,
+            input(kind, polled),
+        ),
+        ("hardware", "the same without a polling loop", Model::Weir, input(DeviceKind::Pci, unpolled)),
+        ("sonic", "SONiC's formula for Spectrum-4", Model::Sonic, input(DeviceKind::Pci, unpolled)),
     ];
     let asked =
         ways.into_iter().filter(|(name, ..)| args.model.as_deref().is_none_or(|model| model == *name));
-    let column = |(name, what, model, turns)| {
-        let result = compute(model, &input(turns))?;
+    let column = |(name, what, model, input)| {
+        let result = compute(model, &input)?;
         let (xon, xon_offset) = match model {
             Model::Weir => (0, Some(xon_offset(args.link.mtu))),
             Model::Sonic => (result.xon, None),
@@ -101,7 +106,7 @@ pub fn columns(args: &HeadroomArgs) -> Result<Vec<Column>, HeadroomError> {
 }
 
 pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
-    let columns = columns(args)?;
+    let columns = columns(args, DeviceKind::Pci)?;
     if args.json {
         let models: Vec<_> = columns.iter().map(as_json).collect();
         let LinkArgs { rate, cable, mtu } = args.link;
@@ -166,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_software_column_is_what_a_configuration_uses() {
-        let shown = columns(&args("weir headroom --rate 100G --cable 100m --mtu 9216")).unwrap();
+        let shown =
+            columns(&args("weir headroom --rate 100G --cable 100m --mtu 9216"), DeviceKind::Pci).unwrap();
         let text = "[qos]\npreset = \"roce-lossless\"\n[[port]]\nname = \"a\"\ndevice = \"0000:3b:00.0\"\n\
                     rate = \"100G\"\ncable = \"100m\"\nmtu = 9216\n";
         let config = weir_config::load("t", text).unwrap().config;
@@ -183,7 +189,7 @@ mod tests {
 
     #[test]
     fn columns_stand_side_by_side_and_add_up() {
-        let shown = columns(&args("weir headroom --rate 100G --cable 100m")).unwrap();
+        let shown = columns(&args("weir headroom --rate 100G --cable 100m"), DeviceKind::Pci).unwrap();
         for column in &shown {
             let terms: u64 = column.result.terms.iter().map(|t| t.bytes).sum();
             assert_eq!(terms, column.result.xoff, "{}", column.name);
@@ -193,6 +199,11 @@ mod tests {
         let xoff: Vec<_> = lines.iter().find(|l| l.starts_with("xoff")).unwrap().split_whitespace().collect();
         let want: Vec<_> = shown.iter().map(|c| c.result.xoff.to_string()).collect();
         assert_eq!(xoff[1..4], want);
-        assert_eq!(columns(&args("weir headroom --rate 100G --cable 100m --model sonic")).unwrap().len(), 1);
+        assert_eq!(
+            columns(&args("weir headroom --rate 100G --cable 100m --model sonic"), DeviceKind::Pci)
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }
