@@ -17,10 +17,11 @@ use crate::types::Nanos;
 pub const NEVER: Nanos = Nanos::MAX;
 
 /// The bits of `mask` that are set, lowest first, as indices.
-pub(crate) fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+pub(crate) fn bits(mask: impl Into<u64>) -> impl Iterator<Item = usize> {
+    let mut mask = mask.into();
     std::iter::from_fn(move || {
-        let bit = mask.trailing_zeros() as usize;
+        let bit = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);
-        (bit < 8).then_some(bit)
+        (bit < u64::BITS).then_some(bit as usize)
     })
 }

@@ -1,7 +1,7 @@
-//! Copies of frames for several ports: they are made port by port, and those of frames for the same ports and queue share batches.
+//! Copies of frames for several ports: they are made port by port, and those of frames for the same port and queue share batches.
 
 use super::Switch;
-use super::flood::FloodPart;
+use super::flood::{FloodPart, KEYS_KEPT};
 use super::lost::count_lost;
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchHeader, BatchList, Meta};
@@ -9,9 +9,9 @@ use crate::frame::{Frame, FrameRow};
 use crate::mmu::Admission;
 use crate::parse::EcnCode;
 use crate::pfc::bits;
+use crate::portset::PortSet;
 use crate::types::{PRIORITIES, PortId};
 use arrayvec::ArrayVec;
-use std::ops::Range;
 
 /// Ports that may be ahead of others: where more are, all get their copies.
 const AHEAD: usize = 32;
@@ -22,10 +22,15 @@ pub(super) struct FloodGroup<F: Frame> {
     /// What they have in common but for their copy counts.
     header: BatchHeader,
     frames: F::Row,
-    /// The first frames have copy counts, since there are copies of them.
-    counts: ArrayVec<Run, BATCH_MAX>,
-    /// How many.
-    counted: usize,
+    /// Where each of them goes (`Flood::destinations_of`): the number, and by number a bit of each frame.
+    to: ArrayVec<u8, BATCH_MAX>,
+    members: [u64; KEYS_KEPT],
+    /// All ports that any of them goes to.
+    ports: PortSet,
+    /// Copy counts of the first ones: there are copies of them.
+    counts: ArrayVec<u32, BATCH_MAX>,
+    /// Each count is the one before it and one.
+    in_turn: bool,
     /// Ports that have copies of so many of the first frames: another frame for the same queue came behind these.
     ahead: ArrayVec<(PortId, u8), AHEAD>,
 }
@@ -35,19 +40,22 @@ impl<F: Frame> Default for FloodGroup<F> {
         Self {
             header: BatchHeader::NONE,
             frames: F::Row::default(),
+            to: ArrayVec::new(),
+            members: [0; KEYS_KEPT],
+            ports: PortSet::EMPTY,
             counts: ArrayVec::new(),
-            counted: 0,
+            in_turn: true,
             ahead: ArrayVec::new(),
         }
     }
 }
 
 impl<F: Frame> FloodGroup<F> {
-    /// Adds a frame behind the others.
+    /// Adds a frame behind the others, for the ports of a number.
     ///
     /// # Errors
     /// The frame, if there is no room, or it is not of their header.
-    pub fn add(&mut self, frame: F, meta: &Meta) -> Result<(), F> {
+    pub fn add(&mut self, frame: F, meta: &Meta, (to, ports): (u8, &PortSet)) -> Result<(), F> {
         let header = BatchHeader { copies: BatchHeader::SINGLE, ..meta.header };
         let (mut frame, ecn) = (frame, self.header.ecn);
         if self.frames.is_empty() {
@@ -65,34 +73,28 @@ impl<F: Frame> FloodGroup<F> {
             frame.set_ecn(header.ecn);
         }
         self.frames.push(frame, meta.len);
+        if self.to.last() != Some(&to) {
+            self.ports = self.ports.union(ports);
+        }
+        self.members[usize::from(to)] |= 1 << self.to.len();
+        self.to.push(to);
         Ok(())
+    }
+
+    /// There are copies of one frame more.
+    fn count(&mut self, count: u32) {
+        self.in_turn &= self.counts.last().is_none_or(|last| last + 1 == count);
+        self.counts.push(count);
+    }
+
+    /// Frames wait here for one of these ports.
+    #[inline(always)]
+    pub fn shares_a_port_with(&self, ports: &PortSet) -> bool {
+        !self.frames.is_empty() && !self.ports.intersection(ports).is_empty()
     }
 }
 
-/// Frames whose copy counts follow each other, as those of a batch do.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    first: u32,
-    frames: u8,
-}
-
-/// Copies that a port has already.
-fn done(ahead: &[(PortId, u8)], out: PortId) -> usize {
-    ahead.iter().find(|(port, _)| *port == out).map_or(0, |(_, done)| usize::from(*done))
-}
-
-/// What is left of frames with these counts behind the first ones: the count of one, and which follow it in turn with it.
-#[inline(always)]
-fn behind(counts: &[Run], done: usize) -> impl Iterator<Item = (u32, Range<usize>)> {
-    let mut end = 0;
-    counts.iter().filter_map(move |run| {
-        let (from, start) = (end, done.max(end));
-        end += usize::from(run.frames);
-        (start < end).then(|| (run.first + (start - from) as u32, start..end))
-    })
-}
-
-const _: () = assert!(BATCH_MAX <= u8::MAX as usize, "the frames of a group are counted in an octet");
+const _: () = assert!(BATCH_MAX <= u64::BITS as usize, "the frames of a group have a bit each");
 
 impl<F: Frame, A: Admission> Switch<F, A> {
     /// There will be a copy count for one more frame.
@@ -112,18 +114,27 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 
     /// Gives each frame of a group a copy count.
     fn begin_counts(&mut self, part: usize, queue: usize) {
-        let FloodPart { copies, ref groups, .. } = self.flood.parts[part];
-        for at in groups[queue].counted..groups[queue].frames.len() {
-            let charge =
-                self.charge_of_copied(self.flood.parts[part].groups[queue].frames.lens()[at].into(), copies);
+        let group = &self.flood.parts[part].groups[queue];
+        for at in group.counts.len()..group.frames.len() {
+            let FloodGroup { frames, to, .. } = &self.flood.parts[part].groups[queue];
+            let (len, copies) = (frames.lens()[at], self.flood.destinations_of(to[at]).parts[part].copies);
+            let charge = self.charge_of_copied(len.into(), copies);
             let count = self.copies.begin_reserved(copies, charge);
-            let FloodGroup { counts, counted, .. } = &mut self.flood.parts[part].groups[queue];
-            *counted += 1;
-            match counts.last_mut() {
-                Some(run) if run.first + u32::from(run.frames) == count => run.frames += 1,
-                _ => counts.push(Run { first: count, frames: 1 }),
-            }
+            self.flood.parts[part].groups[queue].count(count);
         }
+    }
+
+    /// The frames of a group that a port takes and does not have yet, a bit each.
+    fn frames_for(&self, out: PortId, part: usize, group: &FloodGroup<F>) -> u64 {
+        let done = group.ahead.iter().find(|(port, _)| *port == out).map_or(0, |(_, done)| u32::from(*done));
+        let sets = self.flood.destinations_by_number().zip(&group.members);
+        let frames = sets.fold(
+            0,
+            |all, (to, frames)| {
+                if to.parts[part].ports.contains(out) { all | frames } else { all }
+            },
+        );
+        frames & u64::MAX.checked_shl(done).unwrap_or(0)
     }
 
     /// Copies the frames that wait to their ports; none is left.
@@ -146,45 +157,72 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     pub(super) fn make_copies(&mut self, part: usize, queue: usize) {
         self.begin_counts(part, queue);
-        let FloodPart { outs, last, waiting, groups, .. } = &mut self.flood.parts[part];
+        let FloodPart { waiting, groups } = &mut self.flood.parts[part];
         *waiting &= !(1 << queue);
-        let Some(last) = *last else { return };
-        let (others, group) = (outs.without(last), std::mem::take(&mut groups[queue]));
-        others.iter().for_each(|out| self.share_with(out, &group));
-        let FloodGroup { header, mut frames, counts, ahead, .. } = group;
-        let done = done(&ahead, last);
-        let count = frames.len() - done;
-        let mut left = frames.drain_last(count).map(|frame| (frame.len(), Some(frame)));
-        for (first, these) in behind(&counts, done) {
-            let first = BatchHeader { copies: first, ..header };
-            self.copy_run(last, &first, these.len(), left.by_ref().take(these.len()));
-        }
+        let mut group = std::mem::take(&mut groups[queue]);
+        let Some(last) = group.ports.last() else { return };
+        group.ports.without(last).iter().for_each(|out| self.share_with(out, part, &group));
+        let selected = self.frames_for(last, part, &group);
+        let mut frames = std::mem::take(&mut group.frames);
+        let frames =
+            frames.drain_last(group.counts.len()).enumerate().filter(|(at, _)| selected >> at & 1 == 1);
+        self.copy_frames(last, &group, selected, frames.map(|(_, frame)| (frame.len(), Some(frame))));
     }
 
     /// A port gets what waits for this queue of it, before another frame for it does.
     #[cold]
     #[inline(never)]
     pub(super) fn copy_first_to(&mut self, out: PortId, queue: usize) {
-        let waits = |part: &FloodPart<F>| part.waiting >> queue & 1 == 1 && part.outs.contains(out);
+        let waits =
+            |part: &FloodPart<F>| part.waiting >> queue & 1 == 1 && part.groups[queue].ports.contains(out);
         let Some(part) = self.flood.parts.iter().position(waits) else { return };
         self.begin_counts(part, queue);
         let mut group = std::mem::take(&mut self.flood.parts[part].groups[queue]);
-        self.share_with(out, &group);
+        self.share_with(out, part, &group);
         group.ahead.retain(|(port, _)| *port != out);
-        let full = group.ahead.try_push((out, group.counted as u8)).is_err();
+        let full = group.ahead.try_push((out, group.counts.len() as u8)).is_err();
         self.flood.parts[part].groups[queue] = group;
         if full {
             self.make_copies(part, queue);
         }
     }
 
-    /// Copies of those frames of a group, all of which have a count, that a port does not have yet.
-    fn share_with(&mut self, out: PortId, group: &FloodGroup<F>) {
-        let FloodGroup { header, frames, counts, ahead, .. } = group;
-        for (first, these) in behind(counts, done(ahead, out)) {
-            let (first, count) = (BatchHeader { copies: first, ..*header }, these.len());
-            let copies = frames.frames()[these].iter().map(|frame| (frame.len(), frame.share()));
-            self.copy_run(out, &first, count, copies);
+    /// Copies of those frames of a group, all of which have a count, that go to a port that does not have them yet.
+    fn share_with(&mut self, out: PortId, part: usize, group: &FloodGroup<F>) {
+        let selected = self.frames_for(out, part, group);
+        let frames = group.frames.frames();
+        let copies = bits(selected).map(|at| (frames[at].len(), frames[at].share()));
+        self.copy_frames(out, group, selected, copies);
+    }
+
+    /// The `selected` ones of the frames of a group, all of which have a count, to one port.
+    #[inline(always)]
+    fn copy_frames(
+        &mut self,
+        out: PortId,
+        FloodGroup { header, counts, in_turn, .. }: &FloodGroup<F>,
+        selected: u64,
+        mut copies: impl Iterator<Item = (usize, Option<F>)>,
+    ) {
+        let (first, frames) = (selected.trailing_zeros(), selected.count_ones());
+        if frames == 0 {
+            return;
+        }
+        let without_gap = first + frames + selected.leading_zeros() == u64::BITS;
+        let numbered = match *in_turn && without_gap || frames == 1 {
+            true => Some(counts[first as usize]),
+            false => self.copies.list(bits(selected).map(|at| counts[at])),
+        };
+        match numbered {
+            Some(first) => {
+                let first = BatchHeader { copies: first, ..*header };
+                self.copy_run(out, &first, frames as usize, copies);
+            }
+            // No list is free.
+            None => bits(selected).for_each(|at| {
+                let one = BatchHeader { copies: counts[at], ..*header };
+                self.copy_run(out, &one, 1, copies.by_ref().take(1));
+            }),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Frames with several destinations: broadcast, multicast, stations nobody knows.
 //!
 //! A frame is charged to its group as it comes. Its copies are made at the end of the burst, port by port, together with
-//! those of other frames for the same ports and queue, whatever their lengths. A port to which another frame of the burst goes by that queue
-//! gets the copies of those before it first, it alone. Where some ports send a frame with a tag and others without one it becomes two frames,
-//! whatever the number of ports.
+//! those of other frames for the same queue, whatever their lengths and their other ports. A port to which another frame of the burst goes by
+//! that queue gets the copies of those before it first, it alone. Where some ports send a frame with a tag and others without one it becomes two
+//! frames, whatever the number of ports.
 
 use super::Switch;
 use super::copying::FloodGroup;
@@ -29,35 +29,49 @@ struct FloodKey {
 }
 
 /// Keys of a burst whose ports are kept: of frames of so many VLANs or groups in any order.
-const KEYS_KEPT: usize = 16;
+pub(super) const KEYS_KEPT: usize = 32;
 
 /// Where frames with several destinations go.
 #[derive(Clone, Copy, Debug)]
-struct Destinations {
+pub(super) struct Destinations {
     /// Ports that may not send the frame: it would be too long.
     too_long: usize,
-    /// Why there is no port at all, if there is none.
+    /// Why there is no port at all, where there is none.
     nowhere: DropReason,
     /// Those that take it as it came, or as most do, and those that take it with another tag. No port is in both.
-    parts: [(PortSet, Retag); 2],
+    pub parts: [Outs; 2],
+}
+
+/// Ports that take copies of a frame with the same tag.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outs {
+    pub ports: PortSet,
+    /// The last of them, and how many there are.
+    last: Option<PortId>,
+    pub copies: usize,
+    /// What is done to tags there.
+    retag: Retag,
+}
+
+impl Outs {
+    fn new((ports, retag): (PortSet, Retag)) -> Self {
+        Self { ports, last: ports.last(), copies: ports.len(), retag }
+    }
 }
 
 /// Where the frames of a burst with several destinations go, and those that wait for their copies.
 #[derive(Debug)]
 pub(super) struct Flood<F: Frame> {
-    key: Option<FloodKey>,
-    /// What was found out in this burst.
+    /// What was found out in this burst. It is forgotten when no frame waits.
     known: ArrayVec<(FloodKey, Destinations), KEYS_KEPT>,
-    too_long: usize,
-    nowhere: DropReason,
+    /// Which of these are those of the frame at hand.
+    at: usize,
     pub parts: [FloodPart<F>; 2],
 }
 
 impl<F: Frame> Default for Flood<F> {
     fn default() -> Self {
-        let parts = [FloodPart::default(), FloodPart::default()];
-        let known = ArrayVec::new();
-        Self { key: None, known, too_long: 0, nowhere: DropReason::LookupNoPort, parts }
+        Self { known: ArrayVec::new(), at: 0, parts: [FloodPart::default(), FloodPart::default()] }
     }
 }
 
@@ -65,19 +79,38 @@ impl<F: Frame> Flood<F> {
     /// Links, tables and VLANs may not be what they were.
     #[inline(always)]
     pub fn begin_burst(&mut self) {
-        self.key = None;
+        debug_assert_eq!(self.waiting(), 0);
         self.known.clear();
+    }
+
+    /// Where the frame at hand goes: [`Switch::set_destinations`] has found out.
+    #[inline(always)]
+    fn destinations(&self) -> &Destinations {
+        self.destinations_of(self.at as u8)
+    }
+
+    /// Where a frame that waits goes.
+    #[inline(always)]
+    pub fn destinations_of(&self, at: u8) -> &Destinations {
+        &self.known[usize::from(at)].1
+    }
+
+    /// Where frames that wait go, by the number that [`Flood::destinations_of`] asks for.
+    #[inline(always)]
+    pub fn destinations_by_number(&self) -> impl Iterator<Item = &Destinations> {
+        self.known.iter().map(|(_, destinations)| destinations)
     }
 
     /// The one port there is, and what is done to tags there.
     pub fn only_one(&self) -> Option<(PortId, Retag)> {
-        let [FloodPart { last, copies, retag, .. }, others] = &self.parts;
-        last.filter(|_| *copies == 1 && self.too_long == 0 && others.copies == 0).map(|out| (out, *retag))
+        let Destinations { too_long, parts: [Outs { last, copies, retag, .. }, others], .. } =
+            self.destinations();
+        last.filter(|_| *copies == 1 && *too_long == 0 && others.copies == 0).map(|out| (out, *retag))
     }
 
-    /// A port takes copies.
+    /// A port takes copies of the frame at hand.
     fn goes_to(&self, out: PortId) -> bool {
-        self.parts.iter().any(|part| part.outs.contains(out))
+        self.destinations().parts.iter().any(|part| part.ports.contains(out))
     }
 
     /// Queues for which frames wait, a bit each.
@@ -93,15 +126,9 @@ impl<F: Frame> Flood<F> {
     }
 }
 
-/// Frames of a burst that go to the same ports, with the tags they leave with.
+/// Frames of a burst that leave as they came, or as most do; or those that leave with another tag.
 #[derive(Debug)]
 pub(super) struct FloodPart<F: Frame> {
-    /// The ports that take copies, the last one of them, and how many there are.
-    pub outs: PortSet,
-    pub last: Option<PortId>,
-    pub copies: usize,
-    /// What is done to tags there.
-    retag: Retag,
     /// Queues with frames, a bit each.
     pub waiting: u8,
     pub groups: [FloodGroup<F>; PRIORITIES],
@@ -109,14 +136,12 @@ pub(super) struct FloodPart<F: Frame> {
 
 impl<F: Frame> Default for FloodPart<F> {
     fn default() -> Self {
-        let groups = std::array::from_fn(|_| FloodGroup::default());
-        Self { outs: PortSet::EMPTY, last: None, copies: 0, retag: Retag::Keep, waiting: 0, groups }
+        Self { waiting: 0, groups: std::array::from_fn(|_| FloodGroup::default()) }
     }
 }
 
 impl<F: Frame, A: Admission> Switch<F, A> {
-    /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag. Frames that wait for copies to
-    /// other ports get theirs first.
+    /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag.
     #[inline(always)]
     pub(super) fn set_destinations(
         &mut self,
@@ -127,30 +152,23 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     ) {
         let grows = vlan.is_some_and(|vlan| vlan.with_tag() == Retag::Push);
         let key = FloodKey { ports, vlan, len: if grows { len } else { 0 } };
-        if self.flood.key != Some(key) {
+        if self.flood.known.get(self.flood.at).is_none_or(|(of, _)| *of != key) {
             self.change_destinations(port, key);
         }
     }
 
     #[inline(never)]
     fn change_destinations(&mut self, port: PortId, key: FloodKey) {
-        let known = self.flood.known.iter().find(|(of, _)| *of == key).map(|(_, known)| *known);
-        let Destinations { too_long, nowhere, parts } = known.unwrap_or_else(|| {
+        let known = self.flood.known.iter().position(|(of, _)| *of == key);
+        self.flood.at = known.unwrap_or_else(|| {
             let found = self.find_destinations(port, &key);
             if self.flood.known.is_full() {
+                self.copy_waiting();
                 self.flood.known.clear();
             }
             self.flood.known.push((key, found));
-            found
+            self.flood.known.len() - 1
         });
-        // Frames of several VLANs or groups may go to the same ports: their tags have been changed when they are put to those that wait.
-        if self.flood.parts.iter().zip(&parts).any(|(part, (outs, _))| part.outs != *outs) {
-            self.copy_waiting();
-        }
-        for (part, (outs, retag)) in self.flood.parts.iter_mut().zip(parts) {
-            (part.outs, part.last, part.copies, part.retag) = (outs, outs.last(), outs.len(), retag);
-        }
-        (self.flood.key, self.flood.too_long, self.flood.nowhere) = (Some(key), too_long, nowhere);
     }
 
     #[cold]
@@ -174,19 +192,22 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             parts.sort_by_key(|(ports, retag)| (ports.is_empty(), *retag != Retag::Keep));
         }
         let nowhere = match too_long {
-            0 => PortStatus::nowhere(self.lags.whole(others).iter().map(|out| self.ports.status(out))),
+            0 if live.is_empty() => {
+                PortStatus::nowhere(self.lags.whole(others).iter().map(|out| self.ports.status(out)))
+            }
+            0 => DropReason::LookupNoPort,
             _ => DropReason::VlanTooLong,
         };
-        Destinations { too_long, nowhere, parts }
+        Destinations { too_long, nowhere, parts: parts.map(Outs::new) }
     }
 
     /// A frame to its destinations, which are set.
     pub(super) fn multicast(&mut self, port: PortId, frame: F, headers: &Received) {
-        let Flood { too_long, parts: [part, others], .. } = &self.flood;
-        let (too_long, none, has_others) = (*too_long, part.outs.is_empty(), !others.outs.is_empty());
-        if none {
+        let Destinations { too_long, nowhere, parts: [part, others] } = *self.flood.destinations();
+        let has_others = !others.ports.is_empty();
+        if part.ports.is_empty() {
             self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long.saturating_sub(1));
-            return self.drop_frame(port, self.flood.nowhere, frame, &headers.meta.header);
+            return self.drop_frame(port, nowhere, frame, &headers.meta.header);
         }
         self.copies_not_made(port, DropReason::VlanTooLong, headers, too_long);
         if has_others {
@@ -206,7 +227,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Charges a frame once to its group, as much as its copies take of the memory for frames; each copy is charged to its
     /// queue (B16) when it is made.
     fn multicast_part(&mut self, part: usize, port: PortId, frame: F, class: (Meta, u8)) {
-        let retag = self.flood.parts[part].retag;
+        let Destinations { nowhere, parts, .. } = *self.flood.destinations();
+        let Outs { ports, last, copies, retag } = parts[part];
         let (frame, mut meta) = match retag {
             Retag::Keep => (frame, class.0),
             _ => match self.retagged(frame, class, retag) {
@@ -214,11 +236,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 None => return,
             },
         };
-        let FloodPart { copies, last: Some(last), .. } = self.flood.parts[part] else {
-            return self.drop_frame(port, self.flood.nowhere, frame, &meta.header);
+        let queue = usize::from(meta.header.queue) % PRIORITIES;
+        let Some(last) = last else {
+            return self.drop_frame(port, nowhere, frame, &meta.header);
         };
         if copies == 1 {
-            // What waits in the other part goes to other ports.
+            if self.flood.waits_for(queue) {
+                self.copy_first_to(last, queue);
+            }
             return self.forward(last, frame, meta);
         }
         let followed = !meta.header.is_single();
@@ -231,10 +256,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return self.refuse(last, frame, &meta.header, reason);
         }
         self.ports[port.index()].stats.copies += copies as u64 - 1;
-        let queue = usize::from(meta.header.queue) % PRIORITIES;
-        if let Err(frame) = self.flood.parts[part].groups[queue].add(frame, &meta) {
+        // What came before it with another tag is in front of it.
+        if self.flood.parts[1 - part].groups[queue].shares_a_port_with(&ports) {
+            self.copy_waiting();
+        }
+        let to = self.flood.at as u8;
+        if let Err(frame) = self.flood.parts[part].groups[queue].add(frame, &meta, (to, &ports)) {
             self.make_copies(part, queue);
-            let added = self.flood.parts[part].groups[queue].add(frame, &meta);
+            let added = self.flood.parts[part].groups[queue].add(frame, &meta, (to, &ports));
             debug_assert!(added.is_ok(), "an empty group takes any frame");
         }
         self.flood.parts[part].waiting |= 1 << queue;

@@ -18,8 +18,10 @@ const PORTS: u16 = 6;
 const STATION: u64 = 0x0200_0000_0000;
 const EVERYBODY: u64 = 0xffff_ffff_ffff - STATION;
 const GROUP: u64 = 0x0300_0000_0000 - STATION;
+/// The ports of groups behind [`GROUP`]: some are in several, some in one.
+const GROUPS: [&[u16]; 4] = [&[1, 3, 4], &[2, 3, 5], &[4, 5], &[1, 2, 3, 4]];
 
-/// Two classes by DSCP, stations 1 to 3 behind the ports of these numbers, a group of three ports. Of VLAN 10 some ports are members with
+/// Two classes by DSCP, stations 1 to 3 behind the ports of these numbers, and groups. Of VLAN 10 some ports are members with
 /// a tag, the others without; of 11 and 12 the same ports, and of 13 the others, all with a tag.
 fn switch(dice: &mut Dice, shards: usize, vlans: bool, buffer: u64) -> Vec<Switch<OwnedFrame>> {
     let mut params = params(PORTS.into());
@@ -42,17 +44,19 @@ fn switch(dice: &mut Dice, shards: usize, vlans: bool, buffer: u64) -> Vec<Switc
     params.mmu = MmuParams::lossy(PORTS.into(), buffer);
     (params.frames, params.copied) = (8192, 8192);
     let key = |n: u64| Profile::standard().key(STATION + n, if vlans { 10 } else { 0 });
-    params.groups = vec![(key(GROUP), [1, 3, 4].map(PortId).into_iter().collect())];
+    let group = |(n, ports): (u64, &[u16])| (key(GROUP + n), ports.iter().copied().map(PortId).collect());
+    params.groups = (0..).zip(GROUPS).map(group).collect();
     params.stations = (1..=3).map(|n| (key(n), PortId(n as u16))).collect();
     Switch::sharded(&params, shards).unwrap()
 }
 
 /// A frame with its number at the end, tagged or not if there are VLANs.
 fn any_frame(dice: &mut Dice, number: u32, vlans: bool) -> OwnedFrame {
-    let to = dice.one(&[1, 1, 2, 3, 9, EVERYBODY, EVERYBODY, GROUP]);
+    let group = GROUP + dice.below(GROUPS.len()) as u64;
+    let to = dice.one(&[1, 1, 2, 3, 9, EVERYBODY, EVERYBODY, group, group]);
     let (dscp, len) = (dice.one(&[0, 0, 40]), dice.one(&[60, 60, 128, 301]));
     let mut bytes = frame(8, to, dscp, len).bytes().to_vec();
-    if to != GROUP && dice.one_in(4) {
+    if to < GROUP && dice.one_in(4) {
         bytes[12..14].copy_from_slice(&[8, 6]);
     } else {
         bytes[15] |= dice.below(4) as u8;
@@ -140,6 +144,34 @@ fn frames_of_several_vlans_for_the_same_ports_share_batches() {
     s.receive(PortId(0), &mut burst, 0);
     let batches = [1, 2, 3, 4, 5].map(|out| s.queues.batches(PortId(out), 0));
     assert_eq!(batches, [1, 0, 1, 0, 1], "40 copies each");
+}
+
+/// Frames of groups that have some ports in common: each port has those that are for it in one batch, in the order in which they came.
+#[test]
+fn frames_of_groups_in_any_order_share_batches_port_by_port() {
+    for copied in [8192, 1] {
+        let mut dice = Dice(Rng::new(1));
+        let mut s = switch(&mut dice, 1, false, 8 << 20).swap_remove(0);
+        s.copies = crate::switch::copies::Copies::sharded(8192, copied / 64, 1).swap_remove(0);
+        let groups: Vec<usize> = (0..40).map(|_| dice.below(GROUPS.len())).collect();
+        let of = |n: usize| {
+            let mut bytes = frame(8, GROUP + groups[n] as u64, 0, 60).bytes().to_vec();
+            bytes[56..].copy_from_slice(&(n as u32).to_be_bytes());
+            OwnedFrame::new(bytes)
+        };
+        let mut burst: Burst<_> = (0..groups.len()).map(of).collect();
+        s.receive(PortId(0), &mut burst, 0);
+        for out in 1..PORTS {
+            let batches = s.queues.batches(PortId(out), 0);
+            // Where no list is free copies are queued one by one.
+            assert!(if copied > 64 { batches == 1 } else { batches > 1 }, "{batches} at {out}");
+            let left = super::super::tests::transmit(&mut s, out, 0);
+            let left: Vec<usize> = left.frames.iter().map(|bytes| told(bytes).0 as usize).collect();
+            let want = (0..groups.len()).filter(|n| GROUPS[groups[*n]].contains(&out));
+            assert_eq!(left, want.collect::<Vec<_>>(), "port {out}");
+        }
+        assert_eq!((s.held(), s.admission().held_bytes(), s.copies.are_free()), (0, 0, true));
+    }
 }
 
 /// Where others of their class come between them, frames for several ports share batches all the same, at the ports to which

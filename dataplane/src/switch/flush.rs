@@ -86,7 +86,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let Some((frame, meta)) = queues.pop(out, queue, |len| admission.charge(len), empty) else {
                 return dropped;
             };
-            self.flushed_watched(out, Key::of(&meta.header), u32::from(meta.len), reason);
+            self.flushed_watched(out, Key::of(&meta.header, &self.copies), u32::from(meta.len), reason);
             self.release(out, &meta);
             self.refuse(out, frame, &meta.header, reason);
         }
@@ -100,7 +100,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let port = &mut self.ports[out.index()];
         let stage = std::mem::take(&mut port.stage);
         for staged in stage.entries() {
-            self.flushed_watched(out, Key::of(&staged.header), staged.totals.bytes, reason);
+            self.flushed_watched(out, Key::of(&staged.header, &self.copies), staged.totals.bytes, reason);
             self.release_staged(staged);
         }
         for (header, frame) in stage.into_frames() {

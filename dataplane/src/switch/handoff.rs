@@ -383,7 +383,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let entries: ArrayVec<Staged, BURST> = port.stage.entries().iter().copied().collect();
             port.stage.clear();
             for staged in &entries {
-                self.flushed_watched(out, Key::of(&staged.header), staged.totals.bytes, reason);
+                self.flushed_watched(out, Key::of(&staged.header, &self.copies), staged.totals.bytes, reason);
                 self.send_completion(staged, TxOutcome::Lost(reason));
             }
         }

@@ -197,7 +197,7 @@ impl<F: Frame> OwnPort<F> {
         let (out, queue) = (departure.out, departure.queue);
         let left = burst.departed.left_of(*limits);
         // Who follows frames is told of each one that is granted.
-        let granted = if departure.watched_at.is_some() { 0 } else { departure.granted };
+        let granted = if departure.watched.is_some() { 0 } else { departure.granted };
         let Some(rounds) = left.and_then(|left| queues.rounds(out, queue, (left, granted), members)) else {
             return false;
         };

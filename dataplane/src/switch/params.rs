@@ -13,10 +13,10 @@ use super::{MirrorParams, OwnPort, Peer, Switch, peers};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
-use crate::egress::{QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
+use crate::egress::{BATCH_MAX, QueueSchedule, Queues, Scheduler, Shaper, VoqOrder};
 use crate::fdb::{Fdb, FdbFull};
 use crate::flows::{FlowParams, FlowRecorder};
-use crate::frame::Frame;
+use crate::frame::{Frame, FrameRow};
 use crate::lag::{LagMember, LagParams, Lags};
 use crate::mmu::{Mmu, MmuError, MmuParams};
 use crate::parse::Profile;
@@ -219,11 +219,17 @@ impl<F: Frame> Switch<F> {
         let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * FRAMES_IN_FLIGHT));
         mmus.into_iter()
             .zip(rings)
-            .zip(Copies::sharded(params.copied, shards))
+            .zip(copies::<F>(params, shards))
             .enumerate()
             .map(|(shard, ((mmu, rings), copies))| Self::assemble(params, mmu, shard, rings, copies))
             .collect()
     }
+}
+
+/// Copy counts, and lists of them for each batch there may be; where a batch is one frame its counts follow each other anyway.
+fn copies<F: Frame>(params: &SwitchParams, shards: usize) -> Vec<Copies> {
+    let lists = if F::Row::default().room() > 1 { params.copied / BATCH_MAX } else { 0 };
+    Copies::sharded(params.copied, lists, shards)
 }
 
 impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
@@ -232,7 +238,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
     /// # Errors
     /// [`SwitchError`].
     pub fn with_admission(params: &SwitchParams, admission: A) -> Result<Self, SwitchError> {
-        let copies = Copies::sharded(params.copied, 1).swap_remove(0);
+        let copies = copies::<F>(params, 1).swap_remove(0);
         Self::assemble(params, admission, 0, vec![None], copies)
     }
 

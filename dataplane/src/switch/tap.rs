@@ -133,8 +133,9 @@ pub struct Key {
 
 impl Key {
     /// Of a frame of this header.
-    pub(super) fn of(header: &BatchHeader) -> Self {
-        Self { rx_ns: header.rx_ns, in_port: header.in_port, slot: header.copies }
+    pub(super) fn of(header: &BatchHeader, copies: &Copies) -> Self {
+        let slot = if header.is_single() { u32::MAX } else { copies.count_at(header.copies) };
+        Self { rx_ns: header.rx_ns, in_port: header.in_port, slot }
     }
 }
 
@@ -635,7 +636,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[inline(never)]
     pub(super) fn hand_over_watched(&mut self, out: PortId, now: Nanos, wire: &mut impl Wire<F>) -> usize {
         let mut watched: ArrayVec<(usize, Record, usize), BURST> = ArrayVec::new();
-        let Self { tap, ports, queues, .. } = self;
+        let Self { tap, ports, queues, copies, .. } = self;
         let mut behind: [u64; PRIORITIES] = std::array::from_fn(|queue| queues.bytes(out, queue));
         let own = ports.is_own(out);
         let counted = ports.stage(out).entries().iter().any(|staged| !staged.header.is_single());
@@ -646,7 +647,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             let lane = usize::from(header.queue) % PRIORITIES;
             let depth = behind[lane];
             behind[lane] += frame.len() as u64;
-            let key = Key::of(header);
+            let key = Key::of(header, copies);
             if !tap.follows(key, ports.is_own(PortId(header.in_port))) {
                 continue;
             }

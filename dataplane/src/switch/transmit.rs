@@ -1,6 +1,7 @@
 //! From the queues to the wire: control first, then what the scheduler picks, marked on the way.
 
 use super::channels::Note;
+use super::copies::Copies;
 use super::handoff::{IN_FLIGHT_MAX, ReturnPath};
 use super::stage::Staged;
 use super::tap::Taken;
@@ -27,8 +28,8 @@ pub(super) struct Departure<'a, F, C> {
     pub queue: usize,
     /// Frames that others may be given to send, at most.
     pub granted: usize,
-    /// The time, if frames are followed.
-    pub watched_at: Option<Nanos>,
+    /// The time and what frames are known by, if they are followed.
+    pub watched: Option<(Nanos, &'a Copies)>,
 }
 
 /// How many frames of a port may still leave their queues in one call. Those that another lcore is to send cost that one their
@@ -108,7 +109,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// or [`BURST`] have been granted to other lcores.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
-        let Self { ports, queues, rng, admission, peers, owner, tap, .. } = self;
+        let Self { ports, queues, rng, admission, peers, owner, tap, copies, .. } = self;
         let port = &mut ports[out.index()];
         let budget = budget.min(port.stage.capacity());
         let mut ready = queues.occupied(out);
@@ -126,9 +127,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         port.scheduler.refill(now);
         let charge_of = |len| admission.charge(len);
-        let watched_at = tap.as_ref().map(|_| now);
+        let watched = tap.as_ref().map(|_| (now, &*copies));
         let return_path = ReturnPath { peers, owner };
-        let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, granted: 0, watched_at };
+        let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, granted: 0, watched };
         let mut room = Room { here, granted: BURST.min(IN_FLIGHT_MAX.saturating_sub(port.in_flight)) };
         while (room.here > 0 || several && room.granted > 0) && port.in_flight_wire < port.most_in_flight_wire
         {
@@ -216,8 +217,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     #[cold]
     #[inline(never)]
     fn release_copies(&mut self, header: &BatchHeader, frames: u32) {
-        let counts = header.copies..header.copies + frames;
-        let charge = counts.filter_map(|count| self.copies.end_one(count)).sum();
+        let charge = self.copies.end(header.copies, frames);
         if charge > 0 {
             self.release_group_charge(header, charge);
         }
@@ -399,7 +399,7 @@ impl<F: Frame> OwnPort<F> {
             departure.return_path.open(batch);
             return self.take_front(batch, standing, limits, departure);
         }
-        if departure.watched_at.is_some() || !standing.alone {
+        if departure.watched.is_some() || !standing.alone {
             return self.grant_one(batch, &standing, departure);
         }
         if self.goes_together(&standing, queue) {
@@ -422,9 +422,9 @@ impl<F: Frame> OwnPort<F> {
         let Some((frame, front)) = self.take_one(batch, standing, departure) else {
             return Front::default();
         };
-        if let Some(at) = departure.watched_at {
+        if let Some((at, copies)) = departure.watched {
             let depth = Some(standing.depth - u64::from(front.totals.bytes));
-            let taken = Taken { key: Key::of(&header), out: departure.out, at, depth };
+            let taken = Taken { key: Key::of(&header, copies), out: departure.out, at, depth };
             departure.return_path.note(PortId(header.in_port), Note::Taken(taken));
         }
         let mut frames = ArrayVec::new();
