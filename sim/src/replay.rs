@@ -10,6 +10,7 @@ use std::vec::IntoIter;
 use weir_config::Config;
 use weir_config::runtime::{Device, RuntimeError, switch_params};
 use weir_dataplane::frame::{Frame, SizedFrames};
+use weir_dataplane::lag::LagMember;
 use weir_dataplane::switch::{Filter, Switch, SwitchError, Tap, TapOrder, TapReader, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
 use weir_dataplane::vlan::TAG_BYTES;
@@ -140,50 +141,65 @@ impl Replay {
         let mut params = switch_params(config, &devices, 1)?;
         let mut known: BTreeMap<u64, PortId> = BTreeMap::new();
         for Arrival { port, frame, to, .. } in &arrivals {
-            let profile = &params.ports[port.index()].profile;
-            if let (Some(to), Ok(parsed)) = (*to, profile.parse(frame.bytes(), frame.len())) {
-                known.insert(parsed.dst_key, to);
-            }
+            let key = params.ports[port.index()].destination(frame.bytes(), frame.len());
+            known.extend(key.zip(*to));
         }
         known.retain(|key, _| params.stations.iter().all(|(configured, _)| configured != key));
         params.stations.extend(known);
         params.fdb_capacity = params.fdb_capacity.max(2 * params.stations.len());
         params.ageing = None;
+        // Each frame that is followed has a count of its own.
+        params.copied += arrivals.len();
+        let speak_lacp: Vec<PortId> =
+            (0..).map(PortId).zip(&params.ports).filter(|(_, port)| port.lacp).map(|(id, _)| id).collect();
+        let mut switch = Switch::new(params)?;
+        // No partner speaks in virtual time.
+        speak_lacp.into_iter().for_each(|port| switch.set_lag_member(port, LagMember::Distributing, 0));
         Ok(Self {
-            wake: vec![Nanos::MAX; params.ports.len()],
-            switch: Switch::new(params)?,
+            wake: vec![Nanos::MAX; config.ports.len()],
+            switch,
             arrivals: arrivals.into_iter().peekable(),
             now: 0,
         })
     }
 
-    /// Follows all frames that come to `port`, keeping `bytes` of each. One port at a time.
+    /// Follows all frames that come to `port`, keeping `bytes` of each, however many wait at once. One port at a time.
     pub fn follow(&mut self, port: PortId, bytes: u32) -> TapReader {
         let order = TapOrder { port, filter: Filter::default(), count: u64::MAX, bytes, drops: false };
         let (tap, reader) = Tap::new(order);
-        self.switch.arm(Some(Box::new(tap)));
+        let frames = self.arrivals.clone().filter(|arrival| arrival.port == port).count();
+        self.switch.arm(Some(Box::new(tap.following(frames))));
         reader
     }
 
-    /// Plays the next instant at which something happens. `false`: all frames have come, and none waits.
-    pub fn step(&mut self) -> bool {
+    /// Plays the next instant at which something happens. `read` is called again and again, before a reader has no more room.
+    /// `false`: all frames have come, and none waits.
+    pub fn step(&mut self, mut read: impl FnMut()) -> bool {
         let arrival = self.arrivals.peek().map(|next| next.at.saturating_add(FIRST_FRAME_AT));
         if arrival.is_none() && self.switch.held() == 0 {
             return false;
         }
         let wake = self.wake.iter().copied().min().unwrap_or(Nanos::MAX);
-        let next = arrival.unwrap_or(Nanos::MAX).min(wake);
+        let next = match arrival {
+            // A look just before the frame makes up for those that are left out.
+            Some(arrival) if wake < arrival && self.switch.is_at_rest() => arrival - 1,
+            arrival => arrival.unwrap_or(Nanos::MAX).min(wake),
+        };
         if next == Nanos::MAX {
             return false;
         }
         self.now = self.now.max(next);
         while let Some((port, mut burst)) = self.burst() {
             self.switch.receive(port, &mut burst, self.now);
+            read();
         }
         self.switch.tick(self.now);
+        read();
         for port in 0..self.wake.len() {
             let id = PortId(port as u16);
-            while self.switch.transmit(id, BURST, self.now, &mut Open) > 0 {}
+            while self.switch.transmit(id, BURST, self.now, &mut Open) > 0 {
+                read();
+            }
             let next = self.switch.next_event(id, self.now);
             self.wake[port] = next.map_or(Nanos::MAX, |at| at.max(self.now + 1));
         }

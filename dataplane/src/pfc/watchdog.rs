@@ -228,6 +228,12 @@ impl Watchdog {
         self.next_poll
     }
 
+    /// Looks that find every queue empty change nothing from now on: no storm waits for its end, and what has left, by queue, was seen.
+    pub fn is_at_rest(&self, departures: &[u64; PRIORITIES]) -> bool {
+        let was_seen = |queue: usize| self.queues[queue].departures == Some(departures[queue]);
+        self.config.big_red_switch || self.stormed & !self.held == 0 && bits(self.config.queues).all(was_seen)
+    }
+
     /// Counters of `queue`.
     pub fn counters(&self, queue: usize) -> &StormCounters {
         &self.queues[queue].counters

@@ -191,6 +191,38 @@ impl Storm for Burst {
     }
 }
 
+/// In virtual time looks at rest are left out, but for one before the next thing happens; what comes of it is the same.
+#[test]
+fn nothing_is_missed_where_looks_are_left_out_at_rest() {
+    let rests = |port: &Port| {
+        let mut departures = [0; PRIORITIES];
+        departures[Q] = port.departures;
+        port.watchdog.is_at_rest(&departures)
+    };
+    for (idle, recurrence) in [(777 * MS, None), (3_600_123 * MS, Some(Recurrence { storms: 1, window: MS }))]
+    {
+        let [mut all, mut few] = [(); 2].map(|()| Port::new(WatchdogConfig { recurrence, ..CONFIG }));
+        for port in [&mut all, &mut few] {
+            assert!(!rests(port), "it has not looked");
+            port.run(1_010 * MS, 7 * MS, &mut Burst::once(0, 1_000 * MS));
+            assert_eq!(rests(port), recurrence.is_some(), "a storm is to end, unless it is held");
+            port.run(1_700 * MS, 0, &mut Calm);
+            assert!(rests(port));
+        }
+        all.run(1_700 * MS + idle, 0, &mut Calm);
+        few.now += idle - 1;
+        few.look();
+        few.now += 1;
+        for port in [&mut all, &mut few] {
+            let now = port.now;
+            port.run(now + 1_000 * MS, 7 * MS, &mut Burst::once(now, now + 900 * MS));
+            assert!(!rests(port) || recurrence.is_some());
+        }
+        assert_eq!(all.events, few.events);
+        assert_eq!(all.events.len(), if recurrence.is_some() { 1 } else { 3 });
+    }
+}
+
 proptest! {
     /// H1, H2, every run: whatever the timers and the phase of storm and backlog to the polls.
     #[test]

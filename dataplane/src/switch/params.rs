@@ -19,7 +19,7 @@ use crate::flows::{FlowParams, FlowRecorder};
 use crate::frame::{Frame, FrameRow};
 use crate::lag::{LagMember, LagParams, Lags};
 use crate::mmu::{Mmu, MmuError, MmuParams};
-use crate::parse::Profile;
+use crate::parse::{Profile, in_vlan};
 use crate::pfc::generate::{GenerateConfig, Generator};
 use crate::pfc::react::{ReactConfig, Reaction};
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
@@ -104,6 +104,14 @@ impl PortParams {
     /// The format of the frames it takes, with the longest that both the format and the port have room for.
     pub fn accepted(&self) -> Profile {
         self.profile.clone().with_max_frame(self.mtu.min(self.profile.max_frame()))
+    }
+
+    /// The key by which the forwarding table knows the destination of a frame of `len` bytes that comes in here. `None`: it
+    /// cannot be read, or is in no VLAN of the port.
+    pub fn destination(&self, bytes: &[u8], len: usize) -> Option<u64> {
+        let key = self.profile.parse(bytes, len).ok()?.dst_key;
+        let Some(vlans) = &self.vlans else { return Some(key) };
+        Some(in_vlan(key, vlans.classify(&self.profile, bytes).ok()?.vid))
     }
 }
 

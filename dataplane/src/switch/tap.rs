@@ -26,6 +26,7 @@ use crate::types::{BURST, Mac, Nanos, PRIORITIES, PortId};
 use crate::vlan::FrameVlan;
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -36,7 +37,7 @@ const RECORDS: usize = 4096;
 /// Bytes of frames a tap holds until they are read.
 const BYTES: usize = 1 << 20;
 
-/// Frames that are followed at the same time.
+/// Frames that are followed at the same time, unless another number is asked for.
 const FOLLOWED: usize = 256;
 
 /// Which frames: all conditions that are set must hold.
@@ -248,7 +249,9 @@ pub struct Tap {
     armed: Arc<AtomicUsize>,
     workers: usize,
     /// Frames of this shard on their way, and since when each copy is with the driver.
-    followed: ArrayVec<Key, FOLLOWED>,
+    followed: VecDeque<Key>,
+    /// Most of them.
+    room: usize,
     taken: ArrayVec<Taken, FOLLOWED>,
     records: Producer<Record>,
     bytes: Producer<u8>,
@@ -293,6 +296,12 @@ impl Tap {
         Self { hands_on: ports, ..self }
     }
 
+    /// The same with room to follow so many frames at once.
+    #[must_use]
+    pub fn following(self, frames: usize) -> Self {
+        Self { followed: VecDeque::with_capacity(frames), room: frames, ..self }
+    }
+
     /// A tap and its reader, for a switch of one worker. Takes a few MiB: not to be made by a worker.
     pub fn new(order: TapOrder) -> (Self, TapReader) {
         Self::of(order, Arc::default(), 1)
@@ -310,7 +319,7 @@ impl Tap {
         let lost = Arc::<AtomicU64>::default();
         let reader = TapReader { records: record_reader, bytes: byte_reader, lost: Arc::clone(&lost) };
         let left = order.count;
-        let (followed, taken) = (ArrayVec::new(), ArrayVec::new());
+        let (followed, taken) = (VecDeque::with_capacity(FOLLOWED), ArrayVec::new());
         let aside = (0, [0; crate::drops::DROP_REASONS]);
         let (hands_on, handed) = (PortSet::EMPTY, ArrayVec::new());
         let tap = Self {
@@ -322,6 +331,7 @@ impl Tap {
             armed,
             workers,
             followed,
+            room: FOLLOWED,
             taken,
             records,
             bytes,
@@ -361,11 +371,11 @@ impl Tap {
 
     /// The copy count for another frame to follow; `None`: there is no room for one.
     fn place(&mut self, copies: &mut Copies) -> Option<u32> {
-        if self.followed.is_full() {
+        if self.followed.len() >= self.room {
             // The last copy of some has left by another worker.
             self.followed.retain(|key| !copies.is_free(key.slot));
         }
-        if self.followed.is_full() { None } else { copies.next_free() }
+        if self.followed.len() >= self.room { None } else { copies.next_free() }
     }
 
     fn count_lost(&mut self) {
@@ -421,7 +431,9 @@ impl Tap {
     fn gone(&mut self, out: PortId, record: &Record, last: bool) {
         self.taken.retain(|taken| (taken.key, taken.out) != (record.key, out));
         if last {
-            self.followed.retain(|key| *key != record.key);
+            // The oldest are in front, and mostly leave first.
+            let at = self.followed.iter().position(|key| *key == record.key);
+            at.map(|at| self.followed.remove(at));
         }
         self.push(record);
     }
@@ -602,7 +614,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         };
         let Some(tap) = &mut self.tap else { return };
         if slot.is_some() && queued {
-            let _ = tap.followed.try_push(key);
+            // `place` has seen that there is room.
+            tap.followed.push_back(key);
         }
         tap.left -= 1;
         let (at, what) = (headers.meta.header.rx_ns, What::Arrived(arrival));

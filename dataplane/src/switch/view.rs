@@ -283,6 +283,17 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         u64::from(self.queues.held()) + staged as u64
     }
 
+    /// Nothing is held, nobody is paused, and looks of the watchdog change nothing: until a frame comes, a driver in virtual time may
+    /// leave out all of [`Switch::next_event`].
+    pub fn is_at_rest(&self) -> bool {
+        let rests = |port: &OwnPort<F>| {
+            let watchdog = port.watchdog.as_ref();
+            port.generator.next_deadline() == Nanos::MAX
+                && watchdog.is_none_or(|watchdog| watchdog.is_at_rest(&port.stats.queue_packets))
+        };
+        self.held() == 0 && self.flushing.is_empty() && self.ports.own().all(rests)
+    }
+
     /// Something is on its way from or to another shard.
     pub fn expects_more(&self) -> bool {
         let under_way = |peer: &Peer<F>| {

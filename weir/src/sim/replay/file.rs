@@ -126,7 +126,8 @@ impl CaptureFile {
                     let (times, over) = from.per_unit;
                     frames.push(Captured {
                         port: port.clone(),
-                        unix_ns: (u128::from(units) * u128::from(times) / u128::from(over)) as u64,
+                        unix_ns: u64::try_from(u128::from(units) * u128::from(times) / u128::from(over))
+                            .unwrap_or(u64::MAX),
                         bytes: packet.data.to_vec(),
                         len,
                         history: comment.and_then(FrameHistory::read),

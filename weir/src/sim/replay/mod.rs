@@ -31,6 +31,8 @@ use weir_sim::replay::{Arrival, CapturedFrame, FIRST_FRAME_AT, Replay};
 
 /// Differences that are named one by one.
 const NAMED: usize = 20;
+/// Time from the first frame to the last, at most, ns: virtual time has room for four times as much.
+const LONGEST_NS: u64 = 1 << 62;
 /// Bytes kept of each frame in the capture of the replay.
 const SNAPLEN: u32 = 256;
 
@@ -113,6 +115,18 @@ fn followed(capture: &CaptureFile, config: &Config, config_name: &str) -> Result
         let what = format!("{config_name} has no such port");
         return Err(refuse(format!("frames of `{unknown}`"), what, format!("it has {}", names.join(", "))));
     }
+    let first = capture.frames.iter().map(|frame| frame.unix_ns).min().unwrap_or(0);
+    let too_late = |frame: &Captured| frame.unix_ns - first > LONGEST_NS;
+    if let Some(number) = capture.frames.iter().position(too_late) {
+        let ns = capture.frames[number].unix_ns - first;
+        let what = format!(
+            "it came {} years after the first one, at most {} are played",
+            years(ns),
+            years(LONGEST_NS)
+        );
+        let remedy = "a clock was set while the capture was made; capture again";
+        return Err(refuse(format!("frame {}", number + 1), what, remedy));
+    }
     let mut numbers = BTreeSet::new();
     let mut port = None;
     for (number, frame) in capture.frames.iter().enumerate() {
@@ -145,6 +159,11 @@ fn followed(capture: &CaptureFile, config: &Config, config_name: &str) -> Result
     config.port(port).with_context(|| format!("no port `{port}`"))
 }
 
+/// Whole years of 365 days.
+fn years(ns: u64) -> u64 {
+    ns / (365 * 24 * 3600 * 1_000_000_000)
+}
+
 /// Puts frames through a switch in this order, and writes what happened as `weir capture` does.
 fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u8>> {
     let first = frames.first().map_or(0, |frame| frame.unix_ns);
@@ -169,8 +188,9 @@ fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u
     let mut written = Vec::new();
     let mut story = Capture::new(&mut written, &config.ports[followed.index()].name, SNAPLEN, None)?;
     story.note(joiner.head())?;
-    while replay.step() {
-        joiner.poll(&info).into_iter().try_for_each(|line| story.note(line))?;
+    let mut told = Vec::new();
+    while replay.step(|| told.extend(joiner.poll(&info))) {
+        told.drain(..).try_for_each(|line| story.note(line))?;
     }
     joiner.poll(&info).into_iter().try_for_each(|line| story.note(line))?;
     story.finish(&joiner.foot("replayed"))?;

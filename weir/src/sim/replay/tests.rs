@@ -76,7 +76,8 @@ fn watched_for(
     is_lossless: fn(u64, u64) -> bool,
 ) -> Vec<u8> {
     let watch = Watch::from_json(order.to_string().as_bytes()).unwrap();
-    let devices = [1, 2].map(|n| Device { mac: Mac([2, 0, 0, 0, 1, n]), pfc: true, ..Device::default() });
+    let device = |n| Device { mac: Mac([2, 0, 0, 0, 1, n]), pfc: true, ..Device::default() };
+    let devices: Vec<Device> = (1..=config.ports.len() as u8).map(device).collect();
     let mut switch: Switch<OwnedFrame> = Switch::new(switch_params(config, &devices, 1).unwrap()).unwrap();
     let mut burst: Burst<OwnedFrame> = [frame(1, 0, 0)].into_iter().collect();
     switch.receive(PortId(1), &mut burst, 1);
@@ -89,8 +90,8 @@ fn watched_for(
     };
     let (tap, reader) = Tap::new(order);
     switch.arm(Some(Box::new(tap)));
-    let ports = ["p0", "p1"].map(|name| PortInfo { name: name.into(), ..PortInfo::default() });
-    let info = SwitchInfo { ports: ports.into(), ..SwitchInfo::default() };
+    let ports = config.ports.iter().map(|port| PortInfo { name: port.name.clone(), ..PortInfo::default() });
+    let info = SwitchInfo { ports: ports.collect(), ..SwitchInfo::default() };
     let watching = Watching {
         readers: vec![reader],
         engines: Vec::new(),
@@ -111,7 +112,7 @@ fn watched_for(
             switch.receive(PortId(0), &mut burst, now);
         }
         switch.tick(now);
-        for port in [0, 1].into_iter().filter(|_| round % nth == 0) {
+        for port in (0..config.ports.len() as u16).filter(|_| round % nth == 0) {
             while switch.transmit(PortId(port), BURST, now, &mut Out) > 0 {}
         }
         joiner.poll(&info).into_iter().try_for_each(|line| capture.note(line)).unwrap();
@@ -165,6 +166,67 @@ fn the_same_switch_does_the_same_and_what_was_changed_is_named() {
     one(5, "class", "pg 3 queue 3", "pg 3 queue 4");
     one(9, "lookup", "port p1;", "port p0;");
     one(3, "departure", "left p1 queue 3", "left p1 queue 5");
+}
+
+/// A port may put frames in a VLAN that they do not name.
+#[test]
+fn destinations_in_the_vlan_of_a_port_are_known() {
+    for vlan in ["access = 10", "trunk = \"20\"\nvlan.native = 10"] {
+        let config = load(&text().replace("mtu = 1600\n", &format!("mtu = 1600\nvlan.{vlan}\n")));
+        let found = again(&captured(&config), &config).unwrap();
+        assert_eq!((found.verdict(), found.differences), (Verdict::Pass, Vec::new()), "{vlan}");
+    }
+}
+
+/// No partner speaks in a replay.
+#[test]
+fn members_of_a_lag_that_lacp_manages_are_up() {
+    let lag = |more: &str| {
+        let third = "[[port]]\nname = \"p2\"\ndevice = \"net_null2\"\n";
+        load(&format!("{}{third}[[lag]]\nname = \"po1\"\nmembers = [\"p1\", \"p2\"]\n{more}", text()))
+    };
+    let file = captured(&lag(""));
+    for mode in ["active", "passive"] {
+        let found = again(&file, &lag(&format!("lacp = \"{mode}\"\n"))).unwrap();
+        assert_eq!((found.verdict(), found.differences), (Verdict::Pass, Vec::new()), "{mode}");
+    }
+}
+
+/// A live tap follows 256 at a time; a slower port has more of them waiting.
+#[test]
+fn however_many_frames_wait_each_is_told() {
+    let fast = |rate: &str| full("8MB").replace("rate = \"1G\"", &format!("rate = \"{rate}\""));
+    let order = json!({ "port": "p0", "count": 1_000_000, "bytes": 256 });
+    let file = watched_for(&load(&fast("10G")), &order, (1000, 1, 0), |_, _| false);
+    let found = again(&file, &load(&fast("1G"))).unwrap();
+    let [was, is] = found.totals;
+    assert_eq!((was.frames, is.frames, is.dropped), (800, 800, 0));
+    let untold: Vec<_> = found.differences.iter().filter(|d| d.replayed == "nothing").collect();
+    assert!(untold.is_empty(), "{untold:?}");
+}
+
+/// Years in which nothing comes cost no more than a moment; beyond all measure they are refused.
+#[test]
+fn gaps_between_frames_are_jumped_over() {
+    let config = load(&text());
+    let later = |ns: u64| {
+        let mut capture = CaptureFile::read(&captured(&config)[..]).unwrap();
+        capture.frames.iter_mut().skip(80).for_each(|frame| frame.unix_ns += ns);
+        let port = followed(&capture, &config, "c.toml")?;
+        judge(&config, &capture, port)
+    };
+    const HUNDRED_YEARS: u64 = 100 * 365 * 24 * 3600 * 1_000_000_000;
+    let (written, found) = later(HUNDRED_YEARS).unwrap();
+    assert_eq!((found.totals[1].frames, of(&found, "lookup")), (160, (160, 0)));
+    assert!(found.differences.iter().all(|d| d.replayed != "nothing"), "{:?}", found.differences);
+    let times: BTreeSet<u64> =
+        CaptureFile::read(&written[..]).unwrap().frames.iter().map(|frame| frame.unix_ns).collect();
+    assert!(times.last().unwrap() - times.first().unwrap() > HUNDRED_YEARS);
+    let said = format!("{:#}", later(3 << 61).unwrap_err());
+    assert!(
+        said.contains("frame 81: it came 219 years after the first one, at most 146 are played"),
+        "{said}"
+    );
 }
 
 #[test]
