@@ -92,6 +92,56 @@ fn net_af_packet_over_veth_carries_pfc_frames() {
     assert_eq!(pool.in_use(), 0);
 }
 
+/// Sends a frame by an interface, through its queueing discipline, as what the kernel sends goes.
+fn send_as_the_kernel_does(interface: &str, frame: &[u8]) {
+    let name = std::ffi::CString::new(interface).unwrap();
+    // SAFETY: the name ends in zero, sockaddr_ll is valid when zero, and the kernel reads both as long as they are said to be.
+    let sent = unsafe {
+        let mut to: libc::sockaddr_ll = std::mem::zeroed();
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+        let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+        let len = size_of_val(&to) as u32;
+        let sent = libc::sendto(socket, frame.as_ptr().cast(), frame.len(), 0, (&raw const to).cast(), len);
+        libc::close(socket);
+        sent
+    };
+    assert_eq!(sent, frame.len() as isize, "{}", std::io::Error::last_os_error());
+}
+
+/// What the machine itself sends by the interface of a port goes out; it did not come in.
+#[test]
+fn a_port_receives_nothing_that_others_send_by_its_interface() {
+    for driver in ["net_af_packet", "net_pcap"] {
+        let Some(veth) = Veth::new() else { return };
+        let pool = Mempool::new(eal(), &format!("o_{driver}"), 2047, 0, 2048).unwrap();
+        let [port, peer] =
+            [10, 11].map(|n| open(&format!("{driver}{n},iface={}", veth.names[n - 10]), &pool));
+        let frame = |from: u8| [[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, from, 0x88, 0xb5], [from; 14]].concat();
+        let patience = Instant::now();
+        // All frames of ours that a port has got when the one from `until` is among them.
+        let received = |port: &Port<Started>, until: u8| {
+            let (mut rx, mut burst, mut froms) = (port.rx_queue(0).unwrap(), Burst::new(), Vec::new());
+            while !froms.contains(&until) {
+                assert!(patience.elapsed() < Duration::from_secs(10), "no frame from {until}");
+                rx.receive(&mut burst);
+                let ours = burst.iter().filter(|f| f.bytes()[12..14] == [0x88, 0xb5]);
+                froms.extend(ours.map(|f| f.bytes()[11]));
+                free_burst(&mut burst);
+            }
+            froms
+        };
+        send_as_the_kernel_does(&veth.names[0], &frame(7));
+        assert_eq!(received(&peer, 7), [7]);
+        let mut burst = Burst::new();
+        burst.push(pool.frame(&frame(8)).unwrap());
+        assert_eq!(peer.tx_queue(0).unwrap().transmit(&mut burst), 1);
+        assert_eq!(received(&port, 8), [8], "{driver}");
+        drop((port, peer));
+        assert_eq!(pool.in_use(), 0, "{driver}");
+    }
+}
+
 /// Its driver may keep frames when a port is closed: that of 22.11 does.
 #[test]
 fn net_af_xdp_over_veth_carries_pfc_frames() {

@@ -94,8 +94,13 @@ impl Device {
         }
         state.ports.insert(id);
         // Under the lock, so what is new is this device's.
-        let mut sockets = if name.contains("af_packet") { packet::sockets() } else { Vec::new() };
+        let mut sockets = packet::sockets();
         sockets.retain(|fd| !before.contains(fd));
+        sockets.iter().for_each(|&fd| packet::ignore_outgoing(fd));
+        // Others (`net_pcap`) read what their sockets count for themselves.
+        if !name.contains("af_packet") {
+            sockets.clear();
+        }
         drop(state);
         let setup = Mutex::new(Setup { sockets, ..Setup::default() });
         let (name, tx_discarded) = (name.to_owned(), AtomicU64::new(0));

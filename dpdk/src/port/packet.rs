@@ -1,5 +1,5 @@
 //! What the kernel's packet sockets know and `net_af_packet` of DPDK 22.11 does not tell: frames lost
-//! because the ring was full, and whether the interface is up, or gone.
+//! because the ring was full, and whether the interface is up, or gone. And what it does not ask of them.
 
 use std::os::fd::RawFd;
 
@@ -35,6 +35,17 @@ fn interface(fd: RawFd) -> Option<libc::c_int> {
         (libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) == 0).then_some(address)?
     };
     (libc::c_int::from(address.sll_family) == libc::AF_PACKET).then_some(address.sll_ifindex)
+}
+
+/// A packet socket shows no more of what this machine itself sends by its interface: a port receives what comes in. Kernels before 4.20 go
+/// on.
+pub(super) fn ignore_outgoing(fd: RawFd) {
+    let yes: libc::c_int = 1;
+    let len = size_of_val(&yes) as libc::socklen_t;
+    // SAFETY: the kernel reads a number of the length given and refuses what is no packet socket.
+    unsafe {
+        libc::setsockopt(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, (&raw const yes).cast(), len)
+    };
 }
 
 /// The interface of a packet socket was deleted, or moved to another network namespace: whatever has its name now, or its number,
