@@ -126,14 +126,16 @@ fn check_occupancy(args: &ExplainArgs, config: &Config, plain: &Explanation) -> 
     let shared = config.buffer.shared;
     let control = plain.group.as_ref().is_some_and(|group| group.control.is_some());
     let used = if control { config.buffer.control_bytes } else { reserved + shared };
+    // The control pool has nothing of what all share.
+    let of_pool = if control { 0 } else { args.used };
     for (option, asked, most, of) in [
         ("--used", args.used, used, "what its group may hold without headroom"),
         ("--headroom-used", args.headroom_used, headroom, "the headroom of its group"),
         ("--others", args.others, shared, "the shared pool"),
         (
             "--used and --others",
-            args.used.saturating_add(args.others),
-            used.max(reserved + shared),
+            of_pool.saturating_add(args.others),
+            reserved + shared,
             "what there is of the pool",
         ),
         ("--queued", args.queued, config.buffer.size, "the buffer"),

@@ -419,4 +419,10 @@ fn a_question_about_what_no_switch_can_hold() {
         assert_eq!((ended.code(), ended.stderr.contains(says)), (Some(2), true), "{ended:?}");
     }
     assert_eq!(ask(&["--used", "1MB", "--others", "1MB", "--queued", "1MB"]).code(), Some(0));
+    // The control pool is beside what all share: both may be full.
+    let refused = ask(&["--others", "17MB"]).stderr;
+    let (_, shared) = refused.split_once("the shared pool, ").unwrap();
+    let shared: String = shared.lines().next().unwrap().chars().filter(char::is_ascii_digit).collect();
+    let full = ask(&["--kind", "cnp", "--used", "262144", "--others", &shared]);
+    assert_eq!(full.code(), Some(0), "{full:?}");
 }
