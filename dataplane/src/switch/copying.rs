@@ -87,10 +87,10 @@ impl<F: Frame> FloodGroup<F> {
         self.counts.push(count);
     }
 
-    /// Frames wait here for one of these ports.
+    /// Some of the frames go to one of these ports.
     #[inline(always)]
     pub fn shares_a_port_with(&self, ports: &PortSet) -> bool {
-        !self.frames.is_empty() && !self.ports.intersection(ports).is_empty()
+        !self.ports.intersection(ports).is_empty()
     }
 }
 

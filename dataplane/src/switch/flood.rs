@@ -17,7 +17,6 @@ use crate::mmu::Admission;
 use crate::portset::PortSet;
 use crate::types::{PRIORITIES, PortId};
 use crate::vlan::{FrameVlan, Retag, TAG_BYTES};
-use arrayvec::ArrayVec;
 
 /// What the ports that take a copy of a frame depend on, within a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +58,12 @@ impl Outs {
     }
 }
 
-/// Where the frames of a burst with several destinations go, and those that wait for their copies.
+/// Where the frames of a burst with several destinations go, and those that wait for their copies. Room for these is made when the first
+/// such frame comes, and stays: a fabric in virtual time has thousands of switches that never have one.
 #[derive(Debug)]
 pub(super) struct Flood<F: Frame> {
-    /// What was found out in this burst. It is forgotten when no frame waits.
-    known: ArrayVec<(FloodKey, Destinations), KEYS_KEPT>,
+    /// What was found out in this burst, of [`KEYS_KEPT`] at most. It is forgotten when no frame waits.
+    known: Vec<(FloodKey, Destinations)>,
     /// Which of these are those of the frame at hand.
     at: usize,
     pub parts: [FloodPart<F>; 2],
@@ -71,7 +71,7 @@ pub(super) struct Flood<F: Frame> {
 
 impl<F: Frame> Default for Flood<F> {
     fn default() -> Self {
-        Self { known: ArrayVec::new(), at: 0, parts: [FloodPart::default(), FloodPart::default()] }
+        Self { known: Vec::new(), at: 0, parts: [FloodPart::default(), FloodPart::default()] }
     }
 }
 
@@ -131,12 +131,34 @@ impl<F: Frame> Flood<F> {
 pub(super) struct FloodPart<F: Frame> {
     /// Queues with frames, a bit each.
     pub waiting: u8,
-    pub groups: [FloodGroup<F>; PRIORITIES],
+    /// One for each queue, or none: no frame has come yet.
+    pub groups: Vec<FloodGroup<F>>,
 }
 
 impl<F: Frame> Default for FloodPart<F> {
     fn default() -> Self {
-        Self { waiting: 0, groups: std::array::from_fn(|_| FloodGroup::default()) }
+        Self { waiting: 0, groups: Vec::new() }
+    }
+}
+
+impl<F: Frame> FloodPart<F> {
+    /// Adds a frame behind those for its queue.
+    ///
+    /// # Errors
+    /// As of [`FloodGroup::add`].
+    fn add(&mut self, queue: usize, frame: F, meta: &Meta, to: (u8, &PortSet)) -> Result<(), F> {
+        if self.groups.is_empty() {
+            self.groups.resize_with(PRIORITIES, FloodGroup::default);
+        }
+        self.groups[queue].add(frame, meta, to)?;
+        self.waiting |= 1 << queue;
+        Ok(())
+    }
+
+    /// Frames wait for this queue of one of these ports.
+    #[inline(always)]
+    fn waits_for(&self, queue: usize, ports: &PortSet) -> bool {
+        self.waiting >> queue & 1 == 1 && self.groups[queue].shares_a_port_with(ports)
     }
 }
 
@@ -162,10 +184,11 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let known = self.flood.known.iter().position(|(of, _)| *of == key);
         self.flood.at = known.unwrap_or_else(|| {
             let found = self.find_destinations(port, &key);
-            if self.flood.known.is_full() {
+            if self.flood.known.len() == KEYS_KEPT {
                 self.copy_waiting();
                 self.flood.known.clear();
             }
+            self.flood.known.reserve_exact(KEYS_KEPT - self.flood.known.len());
             self.flood.known.push((key, found));
             self.flood.known.len() - 1
         });
@@ -257,16 +280,15 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         self.ports[port.index()].stats.copies += copies as u64 - 1;
         // What came before it with another tag is in front of it.
-        if self.flood.parts[1 - part].groups[queue].shares_a_port_with(&ports) {
+        if self.flood.parts[1 - part].waits_for(queue, &ports) {
             self.copy_waiting();
         }
-        let to = self.flood.at as u8;
-        if let Err(frame) = self.flood.parts[part].groups[queue].add(frame, &meta, (to, &ports)) {
+        let to = (self.flood.at as u8, &ports);
+        if let Err(frame) = self.flood.parts[part].add(queue, frame, &meta, to) {
             self.make_copies(part, queue);
-            let added = self.flood.parts[part].groups[queue].add(frame, &meta, (to, &ports));
+            let added = self.flood.parts[part].add(queue, frame, &meta, to);
             debug_assert!(added.is_ok(), "an empty group takes any frame");
         }
-        self.flood.parts[part].waiting |= 1 << queue;
         if followed {
             // Whoever follows a frame looks at what becomes of it before the next one comes.
             self.make_copies(part, queue);
