@@ -106,3 +106,8 @@ pub fn device_argument<'a>(device: &'a str, drivers: &[&str], key: &str) -> Opti
     parts.next().filter(|name| drivers.iter().any(|driver| name.starts_with(driver)))?;
     parts.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
 }
+
+/// The device of a port, of a text that stands for those of all ports: `{port}` is its name, `{n}` its number.
+pub fn device_of(all: &str, port: &str, n: usize) -> String {
+    all.replace("{port}", port).replace("{n}", &n.to_string())
+}

@@ -92,6 +92,13 @@ impl Diagnostic {
         }
     }
 
+    /// The message without the line of the text it points to, for those who do not see that text.
+    pub fn message_alone(&self) -> String {
+        const LINE: &str = " in line ";
+        let Some((before, rest)) = self.message.split_once(LINE) else { return self.message.clone() };
+        format!("{before}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+    }
+
     /// True if the configuration may not run.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

@@ -46,7 +46,7 @@ mod words;
 use toml::Spanned;
 use toml::de::DeTable;
 
-pub use device::{MEMIF_SOCKET, device_argument};
+pub use device::{MEMIF_SOCKET, device_argument, device_of};
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};
 pub use format::{Field, FormatConfig};

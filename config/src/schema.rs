@@ -112,7 +112,7 @@ tables! {
     PORT = table("[[port]]", "One port. Every key but `name` and `device` may also stand in `[port_defaults]`; `pfc` and `storm_control` are merged key by key.", &[
         key("name", "text, required", "unique name: letters, digits and _ - . /, at most 32"),
         key("device", "text, required", "PCI address (`0000:3b:00.0`), DPDK devargs (`net_af_packet0,iface=veth0`), `ring`, or `inc`: an engine that sums ([inc.md](inc.md))"),
-        key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed)"),
+        key("rate", "rate from 1M, default 100G on virtual devices, the link's on NICs", "speed; enforced by the egress shaper, never above the link's (PORT.speed). A worker that is kept off its core for longer than `pfc.poll_gap` sends less than the rate: it makes up for one gap only"),
         key("lcore", "integer, default the first worker", "CPU of the lcore that polls the port"),
         key("admin", "\"up\" or \"down\", default \"up\"", "`down` switches the port off, which may change while the switch runs: its link is taken down where the driver can, what waits is dropped as `egress.port_down`, what comes all the same as `ingress.admin_down`. Stations learned there are forgotten: frames to them are flooded or dropped, as `unknown_unicast` of the port they arrive on says; frames to static ones are dropped as `lookup.admin_down` (PORT.admin_status)"),
         key("mtu", "size 64 to 16128, default 9216", "largest frame accepted, without FCS (PORT.mtu)"),
@@ -275,7 +275,7 @@ tables! {
         key("weight", "1 to 100, default 1", "share among weighted queues"),
         key("priority", "0 to 7, default the queue number", "level of a strict queue, higher first"),
         key("cir", "rate from 1M, default none", "guaranteed rate"),
-        key("pir", "rate from 1M, default none", "most rate"),
+        key("pir", "rate from 1M, default none", "most rate; like that of a port it is missed by a worker that is kept off its core for longer than `pfc.poll_gap`"),
     ]);
     WRED = table("[[wred]]", "A marking profile (WRED_PROFILE).", &[
         key("name", "text, required", "its name"),

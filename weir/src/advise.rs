@@ -9,7 +9,7 @@ use crate::check;
 use crate::headroom::{Column, columns, table};
 use crate::headroom::{HeadroomArgs, LinkArgs};
 use crate::output::{ERR, OUT};
-use crate::quantity::gap;
+use crate::quantity::{device, gap};
 use crate::refusal::refuse;
 use crate::run::memory::PoolSize;
 use anyhow::{Result, bail};
@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::time::Duration;
 use weir_config::units::size;
 use weir_config::{
-    Config, DeviceKind, Diagnostic, MAX_LCORES, load_for, show_rate, show_size, show_time, sonic,
+    Config, DeviceKind, Diagnostic, MAX_LCORES, device_of, load_for, show_rate, show_size, show_time, sonic,
 };
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::PRIORITIES;
@@ -50,8 +50,9 @@ pub struct AdviseArgs {
     /// Longest gap between two polls of a port, e.g. 10us.
     #[arg(long, default_value = "10us", value_parser = gap)]
     pub poll_gap: Duration,
-    /// `device` of every port: its number takes the place of `n` in braces. PCI addresses to be replaced unless given.
-    #[arg(long, value_name = "DEVICE")]
+    /// `device` of every port: its name takes the place of `port` in braces, its number that of `n` in braces. PCI addresses
+    /// to be replaced unless given.
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
     pub device: Option<String>,
     /// JSON: the configuration as a text (`toml`), or SONiC's tables (`config_db`) and the `reasons`.
     #[arg(short, long)]
@@ -73,8 +74,8 @@ const ROOMY: u64 = 1 << 36;
 /// The sums do not fit the buffer: which two numbers clash, and what to change.
 pub fn advise(args: &AdviseArgs) -> Result<Outcome> {
     // Rings have no names outside.
-    if args.device.as_ref().is_some_and(|device| device != "ring" && !device.contains("{n}")) {
-        let remedy = "write {n} where the number of the port is to stand, e.g. \"net_memif{n}\"";
+    if args.device.as_ref().is_some_and(|device| device != "ring" && device_of(device, "", 0) == *device) {
+        let remedy = "write {n} where the number of the port is to stand, or {port} for its name, e.g. \"net_memif{n}\"";
         return Err(refuse("--device", "every port needs a device of its own", remedy));
     }
     if args.sonic {
@@ -185,7 +186,7 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
     }
     for i in 0..args.ports {
         let device = match &args.device {
-            Some(device) => device.replace("{n}", &i.to_string()),
+            Some(device) => device_of(device, &format!("Ethernet{i}"), i.into()),
             None => format!("0000:{:02x}:00.{}", 1 + i / 2, i % 2),
         };
         line(format!("\n[[port]]\nname = \"Ethernet{i}\"\ndevice = \"{device}\""));
@@ -270,10 +271,10 @@ fn read_back(text: &str, plan: &Plan) -> Result<Config> {
             Platform::Polled => ("--lcores", "give more --lcores, a shorter --poll-gap, or fewer --ports"),
             Platform::Simulated => ("--poll-gap", "give a shorter --poll-gap, or a lower --rate"),
         };
-        return Err(refuse(option, of_one(&late.message), remedy));
+        return Err(refuse(option, of_one(&late.message_alone()), remedy));
     }
     Err(match found.iter().filter(|diagnostic| diagnostic.is_error()).find_map(of_option) {
-        Some((option, Diagnostic { message, remedy, .. })) => refuse(option, of_one(&message), remedy),
+        Some((option, of)) => refuse(option, of_one(&of.message_alone()), of.remedy),
         None => check::refused("advice", &found),
     })
 }
@@ -565,6 +566,27 @@ mod tests {
             sums.push(ways[0].result.xoff);
         }
         assert!(sums[0] == sums[2] && sums[0] != sums[1], "{sums:?}");
+    }
+
+    /// As those of `weir config import`; and of a text that is never printed no line is cited.
+    #[test]
+    fn a_device_has_the_number_of_its_port_its_name_or_both() {
+        let line = "--ports 2 --rate 1G --cable 5m --mtu 1518 --buffer 8MiB --lcores 1";
+        let devices = |device: &str| {
+            let args = args(&format!("{line} --device {device}"));
+            let text = for_this_switch(&args)?;
+            let found: Vec<String> =
+                load("t", &text).unwrap().config.ports.into_iter().map(|p| p.device).collect();
+            anyhow::Ok(found)
+        };
+        assert_eq!(
+            devices("net_af_packet{n},iface={port}").unwrap(),
+            ["net_af_packet0,iface=Ethernet0", "net_af_packet1,iface=Ethernet1"]
+        );
+        let error = devices("net_af_packet{n},iface=w0").unwrap_err().to_string();
+        assert!(error.contains("`w0` is already used;") && !error.contains("line"), "{error}");
+        let cli = Cli::try_parse_from(format!("weir advise {line} --device a\"{{n}}").split(' '));
+        assert!(cli.is_err_and(|error| error.to_string().contains("quotes")));
     }
 
     /// Typed again it is the same advice.

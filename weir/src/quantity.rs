@@ -28,6 +28,14 @@ pub fn gap(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A `device` that is written into a configuration.
+pub fn device(text: &str) -> Result<String, String> {
+    match text.contains(['"', '\\']) || text.contains(char::is_control) {
+        true => Err(format!("`{text}` has quotes, backslashes or control characters: leave them out")),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// Bytes of the longest frame of a port, as many as a configuration may say.
 pub fn frame(text: &str) -> Result<u32, String> {
     let bytes = units::size(text)?;

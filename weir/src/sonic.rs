@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::check;
 use crate::file::{not_over, write_file};
 use crate::output::{ERR, OUT, say_err};
-use crate::refusal::refuse;
+use crate::quantity::device;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub struct ConfigImportArgs {
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// `device` of every port: its name takes the place of `port` in braces, its number that of `n` in braces.
-    #[arg(long, value_name = "DEVICE", default_value = "ring")]
+    #[arg(long, value_name = "DEVICE", default_value = "ring", value_parser = device)]
     pub device: String,
     /// Size of the buffer; the sum of the pools unless given.
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -68,9 +68,6 @@ pub struct ConfigExportArgs {
 /// A file cannot be read or written, or is no configuration: every error is printed first.
 pub fn import(args: &ConfigImportArgs) -> Result<Outcome> {
     let ForeignArg::Sonic = args.from;
-    if args.device.contains(['"', '\\']) || args.device.contains(char::is_control) {
-        return Err(refuse("--device", "it has quotes, backslashes or control characters", "leave them out"));
-    }
     not_over(args.out.as_deref(), args.files.iter().map(std::path::PathBuf::as_path))?;
     let read = |path: &std::path::PathBuf| Ok((path.display().to_string(), check::read(path)?));
     let files: Vec<(String, String)> = args.files.iter().map(read).collect::<Result<_>>()?;

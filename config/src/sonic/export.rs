@@ -433,16 +433,12 @@ impl<'c> Exporter<'c> {
             self.row("SCHEDULER", &name, fields);
             self.note(Mapped, "scheduler", &name, "SCHEDULER");
         }
-        for (wred, of, name) in wreds.all {
-            let mut queues = config.ports.iter().flat_map(|port| &port.queues);
-            let uses = |queue: &QueueConfig| {
-                queue.wred == Some(wred) && queue.wred_profile.is_some_and(|i| config.wreds[i] == of)
-            };
-            self.wred(&wred, queues.any(|queue| queue.lossless && uses(queue)), &name);
+        for (wred, _, name) in wreds.all {
+            self.wred(&wred, &name);
         }
     }
 
-    fn wred(&mut self, wred: &WredConfig, lossless: bool, name: &str) {
+    fn wred(&mut self, wred: &WredConfig, name: &str) {
         let percent = wred.pmax.div_ceil(10_000);
         if !wred.pmax.is_multiple_of(10_000) {
             self.note(Approximated, "wred.pmax", name, "SONiC counts whole percent: rounded up");
@@ -450,22 +446,21 @@ impl<'c> Exporter<'c> {
         if wred.mark == MarkPoint::Enqueue {
             self.note(Ignored, "wred.mark", name, "where a chip marks is not set in SONiC");
         }
-        // There the profile of a lossless queue has both: chips that do not enable it mark nothing.
-        let marks_lossless = lossless && wred.ecn == EcnMode::Ecn;
-        if marks_lossless {
-            let why = "WRED_PROFILE wred_green_enable is true, as beside ecn_all on every lossless queue there: a chip may \
-                       drop what it cannot mark";
+        let marks = wred.ecn == EcnMode::Ecn;
+        if marks && !wred.wred_drop {
+            let why = "WRED_PROFILE wred_green_enable is true, since a profile that is not enabled marks nothing there: a \
+                       chip may drop what it cannot mark";
             self.note(Approximated, "wred.wred_drop", name, why);
         }
         let mut fields = Map::new();
         for colour in ["green", "yellow", "red"] {
-            let enable = if wred.wred_drop || marks_lossless { "true" } else { "false" };
+            let enable = if wred.wred_drop || marks { "true" } else { "false" };
             fields.insert(format!("wred_{colour}_enable"), json!(enable));
             fields.insert(format!("{colour}_min_threshold"), text(wred.kmin));
             fields.insert(format!("{colour}_max_threshold"), text(wred.kmax));
             fields.insert(format!("{colour}_drop_probability"), text(percent));
         }
-        fields.insert("ecn".into(), json!(if wred.ecn == EcnMode::Ecn { "ecn_all" } else { "ecn_none" }));
+        fields.insert("ecn".into(), json!(if marks { "ecn_all" } else { "ecn_none" }));
         self.row("WRED_PROFILE", name, Value::Object(fields));
         self.note(Mapped, "wred", name, "WRED_PROFILE: thresholds in bytes, as they are on these ports");
     }

@@ -21,6 +21,7 @@ mod order;
 mod response;
 mod sonic;
 mod sonic_damaged;
+mod sonic_keys;
 mod sonic_left_out;
 mod sonic_platforms;
 mod sonic_round_trip;

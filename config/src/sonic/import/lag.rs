@@ -1,7 +1,6 @@
 //! `PORTCHANNEL` and `PORTCHANNEL_MEMBER`.
 
 use super::lldp::YES_OR_NO;
-use super::ports::NO_PORT;
 use super::{Importer, Lag};
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
@@ -102,7 +101,7 @@ impl Importer<'_> {
 
     /// The port of this name, if it may stand for the others of its LAG.
     fn member(&self, others: &[usize], name: &str) -> Result<usize, String> {
-        let at = self.port(name).ok_or(NO_PORT)?;
+        let at = self.port(name).ok_or_else(|| self.absent(name))?;
         let outside = |why: &str| {
             format!(
                 "{why}: it is a port by itself now, a loop with the rest of its bundle unless it is unplugged"

@@ -1,7 +1,6 @@
 //! `LLDP` and `LLDP_PORT`.
 
 use super::Importer;
-use super::ports::NO_PORT;
 use crate::LldpMode;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
@@ -54,7 +53,7 @@ impl Importer<'_> {
         }
         for mut row in self.db.take("LLDP_PORT") {
             let Some(port) = self.port(&row.key) else {
-                self.db.whole(&row, Ignored, NO_PORT.into());
+                self.db.whole(&row, Ignored, self.absent(&row.key).into());
                 continue;
             };
             if self.lldp.as_ref().is_none_or(|lldp| !lldp.enable) {

@@ -1,6 +1,5 @@
 //! `MIRROR_SESSION` of type SPAN.
 
-use super::ports::NO_PORT;
 use super::{Importer, Mirror};
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
 use std::collections::BTreeSet;
@@ -22,8 +21,10 @@ impl Importer<'_> {
                 }
             }
             let ports: Vec<usize> = ports.into_iter().collect();
-            let Some(to) = row.text("dst_port").and_then(|name| self.port(name)) else {
-                self.db.whole(&row, Ignored, format!("its dst_port: {NO_PORT}"));
+            let to = row.text("dst_port").unwrap_or_default();
+            let Some(to) = self.port(to) else {
+                let why = self.absent(to);
+                self.db.whole(&row, Ignored, format!("its dst_port: {why}"));
                 continue;
             };
             if self.lags.iter().any(|lag| lag.members.contains(&to)) {

@@ -17,13 +17,12 @@ use super::{
     AUTO, CABLES, EGRESS_LOSSLESS, EGRESS_LOSSY, INGRESS, MAPS, Note, Outcome, PRESET, UNBOUND, map_name,
 };
 use crate::LldpMode;
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Severity};
 use crate::read::{fits_name, ranges};
 use crate::{Loaded, load};
 use lldp::Lldp;
-use ports::NO_PORT;
 use settle::MADE;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use weir_dataplane::types::{Mac, PRIORITIES};
 use weir_dataplane::vlan::PortVlans;
 
@@ -220,7 +219,11 @@ struct Importer<'t> {
     lookup: Vec<PgLookup>,
     options: &'t Options<'t>,
     name: Option<String>,
+    /// HOST and ASIC in the keys of queues that are this switch's, where keys have them.
+    asic: Option<(String, String)>,
     ports: Vec<Port>,
+    /// Ports that were left out.
+    inside: HashSet<String>,
     maps: BTreeMap<(usize, String), Vec<u8>>,
     pools: HashMap<String, Pool>,
     headroom_pool: Option<u64>,
@@ -249,7 +252,9 @@ impl<'t> Importer<'t> {
             lookup,
             options,
             name: None,
+            asic: None,
             ports: Vec::new(),
+            inside: HashSet::new(),
             maps: BTreeMap::new(),
             pools: HashMap::new(),
             headroom_pool: None,
@@ -308,16 +313,61 @@ impl<'t> Importer<'t> {
         }
     }
 
+    /// In keys of queues this HOST and ASIC are this switch.
+    fn is_asic(&self, host: &str, asic: &str) -> bool {
+        self.asic.as_ref().is_some_and(|(h, a)| h == host && a.eq_ignore_ascii_case(asic))
+    }
+
+    /// Which HOST and ASIC of the keys of queues are this switch: what DEVICE_METADATA calls it, as far as it does, and if
+    /// that leaves one.
+    fn find_asic(&mut self, name: Option<&str>, asic_name: Option<&str>) {
+        let rows = || ["BUFFER_QUEUE", "QUEUE"].into_iter().flat_map(|table| self.db.rows(table));
+        let first = rows().find(|row| asic_of(&row.key).is_some()).map(|row| row.at);
+        let mut named: Vec<(&str, &str)> = rows()
+            .filter_map(|row| asic_of(&row.key))
+            .map(|(host, asic, _)| (host, asic))
+            .filter(|(host, _)| name.is_none_or(|name| name == *host))
+            .filter(|(_, asic)| asic_name.is_none_or(|name| name.eq_ignore_ascii_case(asic)))
+            .collect();
+        named.sort_unstable();
+        named.dedup_by(|a, b| a.0 == b.0 && a.1.eq_ignore_ascii_case(b.1));
+        self.asic = match named[..] {
+            [(host, asic)] => Some((host.to_owned(), asic.to_owned())),
+            _ => None,
+        };
+        if let Some(at) = first.filter(|_| self.asic.is_none()) {
+            let message = format!("queues are those of HOST|ASIC, and {UNKNOWN_ASIC}: none of them is read");
+            let help = "set both in DEVICE_METADATA|localhost to those in the keys of this switch's queues";
+            self.db.tell(Severity::Warning, at, "sonic.asic", message, help);
+        }
+    }
+
     /// Ports and groups or queues of a key: `Ethernet0,Ethernet4|3-4`. What is not there here is reported.
     fn targets(&mut self, row: &Row) -> Option<(Vec<usize>, Vec<u8>)> {
-        let (names, indices) = row.key.split_once('|').unwrap_or((&row.key, ""));
+        let key = match asic_of(&row.key) {
+            Some((host, asic, _)) if !self.is_asic(host, asic) => {
+                let why = match &self.asic {
+                    Some((host, asic)) => format!("of another switch or ASIC: this one is {host}|{asic}"),
+                    None => UNKNOWN_ASIC.to_owned(),
+                };
+                self.db.whole(row, Outcome::Ignored, why);
+                return None;
+            }
+            Some((.., key)) => {
+                let why = "its key names this switch and ASIC: an export has PORT|QUEUES alone".to_owned();
+                self.db.whole(row, Outcome::Approximated, why);
+                key
+            }
+            None => &row.key,
+        };
+        let (names, indices) = key.split_once('|').unwrap_or((key, ""));
         let mut ports = Vec::new();
         for name in names.split(',').map(str::trim) {
             match self.port(name) {
                 Some(port) => ports.push(port),
                 None => {
                     let key = if names == name { row.key.clone() } else { name.to_owned() };
-                    self.note_made(Outcome::Ignored, &row.table, key, NO_PORT);
+                    self.note_made(Outcome::Ignored, &row.table, key, self.absent(name));
                 }
             }
         }
@@ -408,7 +458,8 @@ impl<'t> Importer<'t> {
 
     /// Rows that nothing refers to: they are written, and no switch has them.
     fn nothing_uses(&mut self) {
-        const UNUSED: &str = "nothing refers to it: it is written down, but is no part of the switch";
+        const UNUSED: &str =
+            "nothing that is imported refers to it: it is written down, but is no part of the switch";
         let uses = |slots: fn(&Port) -> &[Option<usize>; PRIORITIES], i: usize| {
             self.ports.iter().any(|port| slots(port).contains(&Some(i)))
         };
@@ -428,6 +479,16 @@ impl<'t> Importer<'t> {
             self.note_made(Outcome::Approximated, table, key, UNUSED);
         }
     }
+}
+
+/// Why rows of queues are not known to be this switch's.
+const UNKNOWN_ASIC: &str = "hostname and asic_name of DEVICE_METADATA do not say which is this switch";
+
+/// HOST, ASIC and the rest of a key of a switch with several ASICs, or one of a chassis: `leaf1|Asic0|Ethernet0|3-4`.
+fn asic_of(key: &str) -> Option<(&str, &str, &str)> {
+    let (host, rest) = key.split_once('|')?;
+    let (asic, rest) = rest.split_once('|')?;
+    (rest.matches('|').count() == 1).then_some((host, asic, rest))
 }
 
 /// Why weir has nothing like a table.

@@ -7,17 +7,29 @@ use crate::sonic::db::{Row, shown};
 use crate::sonic::{CABLES, HEADERS, MAPS, Rest, STORM_TYPES};
 use crate::units;
 
-/// Why a port that is named is not there.
-pub(super) const NO_PORT: &str = "there is no such port in PORT";
-
 impl Importer<'_> {
+    /// Why a port that is named is not there.
+    pub(super) fn absent(&self, name: &str) -> &'static str {
+        match self.inside.contains(name.trim()) {
+            true => "the port was left out, as it is inside the chip",
+            false => "there is no such port in PORT",
+        }
+    }
+
     /// Its `admin_status` is down.
     pub(super) fn is_down(&mut self, row: &Row) -> bool {
         self.db.word(row, "admin_status", &[("down", true), ("up", false)]).unwrap_or(false)
     }
 
     pub(super) fn metadata(&mut self) {
-        for mut row in self.db.take("DEVICE_METADATA") {
+        let rows = self.db.take("DEVICE_METADATA");
+        let said = |field: &str| rows.iter().find_map(|row| row.text(field));
+        self.find_asic(said("hostname"), said("asic_name"));
+        for mut row in rows {
+            if self.asic.is_some() {
+                let why = "which rows of queues are this switch's: an export has their ports alone";
+                row.note(&["asic_name"], Approximated, why);
+            }
             if let Some(name) = row.text("hostname").filter(|name| fits_name(name)) {
                 self.name = Some(name.to_owned());
                 row.note(&["hostname"], Mapped, "switch.name");
@@ -38,6 +50,7 @@ impl Importer<'_> {
             // Recirculation, inband and DPU ports carry nothing from outside.
             if let Some(role @ ("Rec" | "Inb" | "Dpc")) = row.text("role") {
                 self.db.whole(&row, Ignored, format!("a port of role {role} is inside the chip"));
+                self.inside.insert(row.key);
                 continue;
             }
             if !fits_name(&row.key) {
@@ -104,7 +117,7 @@ impl Importer<'_> {
                     self.comes_from("[[port]]", port, &row, &[("cable", &name)]);
                     row.note(&[&name], Mapped, "port.cable");
                 } else {
-                    row.note(&[&name], Ignored, NO_PORT);
+                    row.note(&[&name], Ignored, self.absent(&name));
                 }
             }
             self.db.done(&row, "");
@@ -126,7 +139,7 @@ impl Importer<'_> {
                 continue;
             };
             let Some(port) = self.port(name) else {
-                self.db.whole(&row, Ignored, NO_PORT.into());
+                self.db.whole(&row, Ignored, self.absent(name).into());
                 continue;
             };
             match self.db.number(&row, "kbps", 0..=FASTEST * 1_000) {
@@ -235,6 +248,9 @@ impl Importer<'_> {
                     "none: weir's watchdog looks at every lossless queue",
                 );
             }
+            let why =
+                "the shaper of a port is port.rate here, which is its `speed`: lower that to shape the port";
+            row.note(&["scheduler"], Ignored, why);
             self.db.done(&row, "weir changes no DSCP or PCP and has no such map");
         }
     }

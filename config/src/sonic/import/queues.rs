@@ -8,6 +8,8 @@ use crate::sonic::db::{Row, shown};
 const SLOWEST: i64 = 125_000;
 /// Fastest rate that is read, bytes/s.
 const FASTEST: i64 = 1_250_000_000_000;
+/// Detection time of a watchdog whose row has none, ms: that of weir and of `pfcwd start_default`.
+const DETECTION: i64 = 200;
 /// Fields of one colour of frames, without the colour.
 const COLOURED: [&str; 3] = ["min_threshold", "max_threshold", "drop_probability"];
 
@@ -114,7 +116,13 @@ impl Importer<'_> {
                     false
                 }
             };
+            let enabled =
+                self.db.word(&row, "wred_green_enable", &[("true", true), ("false", false)]).unwrap_or(false);
             match ecn.as_str() {
+                _ if marks && !enabled => {
+                    let why = "wred.ecn = \"none\": without wred_green_enable no green frame is marked there, and all are green here";
+                    row.note(&["ecn"], Approximated, why);
+                }
                 "ecn_all" | "ecn_none" => row.note(&["ecn"], Mapped, "wred.ecn"),
                 _ => {
                     row.note(&["ecn"], Approximated, "wred.ecn: that of green frames, and all are green here")
@@ -122,8 +130,6 @@ impl Importer<'_> {
             }
             self.note_missing(&row, "ecn", "none: ecn_none");
             self.note_missing(&row, "wred_green_enable", "none: false");
-            let drops =
-                self.db.word(&row, "wred_green_enable", &[("true", true), ("false", false)]).unwrap_or(false);
             let name = self.fresh(&row, self.wreds.len());
             self.names.insert(("WRED_PROFILE", row.key.clone()), self.wreds.len());
             let keys = [
@@ -133,7 +139,15 @@ impl Importer<'_> {
                 ("ecn", "ecn"),
             ];
             self.comes_from("[[wred]]", self.wreds.len(), &row, &keys);
-            self.wreds.push(Wred { name, kmin, kmax, pmax: pmax.unwrap_or(100), marks, drops, row });
+            self.wreds.push(Wred {
+                name,
+                kmin,
+                kmax,
+                pmax: pmax.unwrap_or(100),
+                marks: marks && enabled,
+                drops: enabled,
+                row,
+            });
         }
     }
 
@@ -220,9 +234,13 @@ impl Importer<'_> {
                 self.comes_from("[watchdog]", 0, &row, &fields.map(|field| (field, field)));
             }
             let (name, counts) = first.get_or_insert((row.key.clone(), watch));
-            fields[1..]
-                .iter()
-                .for_each(|time| self.note_missing(&row, time, "none: that of weir's watchdog"));
+            let why = format!("none: {DETECTION} ms, or POLL_INTERVAL where that is longer");
+            self.note_missing(&row, "detection_time", &why);
+            self.note_missing(
+                &row,
+                "restoration_time",
+                "none: twice detection_time, as `pfcwd start` sets it",
+            );
             for port in ports.iter().filter(|port| self.ports[**port].pfc == 0) {
                 let name = self.ports[*port].name.clone();
                 unpaused.push(name);
@@ -237,7 +255,11 @@ impl Importer<'_> {
             row.note(&["pfc_stat_history"], Mapped, "always kept: show pfc, show events");
             self.db.done(&row, "nothing of weir does it");
         }
-        self.watch = first.map(|(_, watch)| watch);
+        self.watch = first.map(|(_, watch)| {
+            let detection = watch.detection.unwrap_or(DETECTION.max(self.poll.unwrap_or(0)));
+            let restoration = watch.restoration.unwrap_or(2 * detection);
+            Watch { detection: Some(detection), restoration: Some(restoration), ..watch }
+        });
         for name in unpaused {
             self.note_made(
                 Approximated,

@@ -2,6 +2,7 @@
 
 use super::{Importer, Limit, Port, Queues, Station, map_name};
 use crate::AdminStatus;
+use crate::device_of;
 use crate::read::fits_name;
 use crate::sonic::MAPS;
 use crate::sonic::toml_text::{TomlText, Written, class_map, key, list, quoted, ranges};
@@ -143,7 +144,7 @@ impl Importer<'_> {
         out.entry("[port_defaults]", self.origins.get(&("[[port]]", 0)));
         common.iter().for_each(|(key, value)| out.key(key, value));
         for (i, (port, keys)) in self.ports.iter().zip(&all).enumerate() {
-            let device = self.options.device.replace("{port}", &port.name).replace("{n}", &i.to_string());
+            let device = device_of(self.options.device, &port.name, i);
             self.entry(out, "[[port]]", i);
             out.key("name", quoted(&port.name));
             out.key("device", quoted(&device));

@@ -1,7 +1,6 @@
 //! `VLAN`, `VLAN_MEMBER` and the static entries of `FDB`.
 
 use super::lag::listed;
-use super::ports::NO_PORT;
 use super::{Importer, Port, Station};
 use crate::sonic::Outcome::{self, Approximated, Ignored, Mapped};
 use crate::sonic::db::Row;
@@ -112,7 +111,7 @@ impl Importer<'_> {
     /// # Errors
     /// Why it cannot be.
     fn join(&mut self, vid: u16, name: &str, tagged: bool) -> Result<(), String> {
-        let ports = self.ports_of(name).ok_or(NO_PORT)?;
+        let ports = self.ports_of(name).ok_or_else(|| self.absent(name))?;
         let in_lag = |port: usize| self.lags.iter().any(|lag| lag.of != name && lag.members.contains(&port));
         if ports.iter().any(|port| in_lag(*port)) {
             return Err("the port is a member of a PORTCHANNEL, which is what has VLANs".into());
@@ -142,7 +141,7 @@ impl Importer<'_> {
             let name = row.text("port").unwrap_or_default().to_owned();
             let why = match self.ports_of(&name).map(|ports| ports[0]) {
                 _ if row.text("type") == Some("dynamic") => "what was learned is learned again".into(),
-                None => NO_PORT.into(),
+                None => self.absent(&name).into(),
                 Some(port) if !self.ports[port].vlans.as_ref().is_some_and(|v| v.members.contains(vid)) => {
                     "its port is not a member of that VLAN".into()
                 }
