@@ -69,7 +69,8 @@ impl Sampler {
             rates.off_core = off_core(*now, *then);
         }
         let engines = now.engines.iter().zip(&oldest.engines).map(|(now, then)| now.rates(then)).collect();
-        if self.history.len() == WINDOW {
+        let starting = self.history.len() < WINDOW;
+        if !starting {
             self.history.pop_front();
         }
         self.history.push_back(Arc::clone(&now));
@@ -79,6 +80,7 @@ impl Sampler {
             info,
             unix_ms,
             uptime_ms,
+            starting,
             now,
             ports,
             lcores,
@@ -262,11 +264,15 @@ mod tests {
     #[test]
     fn a_worker_that_stands_still_is_noticed() {
         let mut sampler = Sampler::new(fake::info());
-        for _ in 0..=WINDOW {
-            sampler.sample(fake::reading(5), 0, 0);
+        // In the first second nobody knows whether it is about to begin.
+        for _ in 0..WINDOW {
+            let s = sampler.sample(fake::reading(5), 0, 0);
+            assert!(!s.workers_alive());
+            assert_eq!(s.faults(), ["starting"]);
         }
         let s = sampler.sample(fake::reading(5), 0, 0);
         assert!(!s.workers_alive());
+        assert_eq!(s.faults(), ["a worker stands still"]);
         assert_eq!((s.ports[0].rx_pps, s.lcores[0].busy), (0.0, 0.0));
     }
 

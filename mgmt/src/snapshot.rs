@@ -428,6 +428,8 @@ pub struct Snapshot {
     pub unix_ms: u64,
     /// Time since the management thread came up, ms.
     pub uptime_ms: u64,
+    /// Fewer readings than the window holds were taken so far: a worker that has not gone on since the first may still begin.
+    pub starting: bool,
     /// The reading.
     pub now: Arc<Reading>,
     /// By port, over the sliding window.
@@ -560,7 +562,12 @@ impl Snapshot {
 
     /// Every worker has published within the window.
     pub fn workers_alive(&self) -> bool {
-        self.lcores.iter().all(|lcore| lcore.window > 0)
+        self.standing().next().is_none()
+    }
+
+    /// Workers, by number, that have not published within the window.
+    pub fn standing(&self) -> impl Iterator<Item = usize> {
+        self.lcores.iter().enumerate().filter(|(_, lcore)| lcore.window == 0).map(|(worker, _)| worker)
     }
 
     /// Frames of lossless classes that were received and not delivered: [`PortStats::lossless_drops`] of all ports.
@@ -603,7 +610,7 @@ impl Snapshot {
         .flatten()
         .collect();
         if !self.workers_alive() {
-            found.push("a worker stands still".to_owned());
+            found.push(if self.starting { "starting" } else { "a worker stands still" }.to_owned());
         }
         for (worker, rates) in self.lcores.iter().enumerate() {
             if let Some(share) = rates.off_core.filter(|share| *share >= OFF_CORE_FAULT) {

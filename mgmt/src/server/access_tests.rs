@@ -242,6 +242,19 @@ fn with_a_certificate_tcp_speaks_tls_alone_and_presents_the_newest() {
     assert!(good("second") && !good("first"));
 }
 
+/// What is not TLS reads like a wrong version of it: who finds no place is told nothing.
+#[test]
+fn a_full_server_with_tls_says_nothing_in_the_clear() {
+    let (_renewed, files) = Renewed::new();
+    let server = start(Options { tls: Some(files), tokens: tokens(), ..Options::default() }, |_| ());
+    let crowd: Vec<_> = (0..64).map(|_| TcpStream::connect(server.address().unwrap()).unwrap()).collect();
+    let mut next = TcpStream::connect(server.address().unwrap()).unwrap();
+    next.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut said = Vec::new();
+    assert!(next.read_to_end(&mut said).is_ok() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    drop(crowd);
+}
+
 #[test]
 fn what_is_no_certificate_or_no_key_of_it_is_refused_at_start() {
     let refused = |change: &dyn Fn(&mut Renewed)| {

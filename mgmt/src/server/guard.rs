@@ -85,7 +85,7 @@ fn check_body(request: &Request, found: Option<&Endpoint>, reads: bool) -> Resul
     let most = found.map_or(api::UNUSED, Endpoint::most);
     let chunked = headers.contains_key(header::TRANSFER_ENCODING);
     if reads {
-        return match chunked || length.is_some_and(|n| n.is_none_or(|n| n > most)) {
+        return match chunked || length.is_some_and(|n| n != Some(0)) {
             true => Err((StatusCode::PAYLOAD_TOO_LARGE, "this only reads: send no body".into())),
             false => Ok(()),
         };

@@ -149,7 +149,10 @@ pub(super) async fn accept_tcp(listener: tokio::net::TcpListener, app: Arc<App>)
             }
             (Ok((stream, _)), Err(_)) => {
                 app.refused.fetch_add(1, Relaxed);
-                let _ = stream.try_write(&full());
+                // In the clear it would be a wrong version of TLS to the client.
+                if app.credentials.tls.is_none() {
+                    let _ = stream.try_write(&full());
+                }
             }
             // Out of file descriptors, most likely: they come back.
             (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,

@@ -206,15 +206,11 @@ pub(super) async fn healthz(app: Arc<App>, _: Given) -> Response<Body> {
 pub(super) async fn readyz(app: Arc<App>, given: Given) -> Response<Body> {
     let verbose = given.text("verbose").is_some_and(|verbose| verbose != "false");
     let s = app.snapshot();
-    let dead: Vec<String> = s
-        .lcores
-        .iter()
-        .enumerate()
-        .filter(|(_, lcore)| lcore.window == 0)
-        .map(|(i, _)| s.info.lcores.get(i).copied().unwrap_or(i).to_string())
-        .collect();
+    let dead: Vec<String> =
+        s.standing().map(|i| s.info.lcores.get(i).copied().unwrap_or(i).to_string()).collect();
     let workers = match &dead[..] {
         [] => format!("{} publish", s.lcores.len()),
+        dead if s.starting => format!("lcore {} is starting", dead.join(", ")),
         dead => format!("lcore {} has not published for a second", dead.join(", ")),
     };
     let error = s.conservation_error();

@@ -127,6 +127,10 @@ impl Source for Stuck {
 #[test]
 fn not_ready_comes_with_reasons() {
     let server = Server::start(Options { listen: LOCAL.parse().ok(), ..Options::default() }, Stuck).unwrap();
+    let first = get(&server, "/readyz");
+    assert_eq!(first.status, 503);
+    assert!(first.body.contains("[-] workers: lcore 1, 2 "), "{}", first.body);
+    until(|| get(&server, "/readyz").body.contains("has not published"));
     let answer = get(&server, "/readyz");
     assert_eq!(answer.status, 503);
     for reason in [
@@ -168,6 +172,8 @@ fn faults_are_named_in_the_right_status() {
         ("DELETE", "/v1/ports", "", 403, None),
         ("PUT", "/v1/ports", "Content-Length: 99999999999999\r\n", 403, None),
         ("GET", "/v1/ports", "Transfer-Encoding: chunked\r\n", 413, None),
+        ("GET", "/v1/ports", "Content-Length: 1\r\n", 413, None),
+        ("GET", "/v1/ports", "Content-Length: 50000\r\n", 413, None),
     ];
     for (method, target, headers, status, parameter) in cases {
         let answer = ask(&server, method, target, headers);
@@ -179,6 +185,7 @@ fn faults_are_named_in_the_right_status() {
         assert_eq!(problem["parameter"].as_str(), parameter, "{target}");
     }
     // Malformed JSON in a body changes nothing: there is nothing that would read it.
+    assert_eq!(ask(&server, "GET", "/v1/ports", "Content-Length: 0\r\n").status, 200);
     let body =
         b"POST /v1/ports HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 5\r\n\r\n{]{]{";
     assert_eq!(raw(&server, body).status, 403);
