@@ -51,7 +51,7 @@ pub struct CollectiveIdentity {
 /// What a collective came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CollectiveFigures {
-    /// From its start to the end of the last message or computation; absent: not all have ended.
+    /// From its start to the end of the last message or computation, 0 of one rank alone; absent: not all have ended.
     pub time_ns: Option<u64>,
     /// Size by time, bytes per second (nccl-tests: `algbw`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -237,12 +237,14 @@ fn result(
     let start = start(&all).into_iter().chain(span.and_then(|span| span.begin)).min();
     let arrived = last.and_then(|m| m.end()).filter(|_| !span.is_some_and(|span| span.open));
     let end = arrived.map(|end| end.max(span.map_or(0, |span| span.end)));
-    let time = end.zip(start).map(|(end, start)| end - start);
+    // One rank alone has nothing to wait for.
+    let is_alone = collective.ranks == 1 && all.is_empty() && span.is_none();
+    let time = end.zip(start).map(|(end, start)| end - start).or(is_alone.then_some(0));
     let per_second = |bytes: u64, (times, parts): (u64, u64), ns: Nanos| {
         let share = u128::from(bytes) * 1_000_000_000 * u128::from(times);
         (share / (u128::from(ns.max(1)) * u128::from(parts.max(1)))) as u64
     };
-    let bandwidth = |share| Some(per_second(collective.bytes?, share, time?));
+    let bandwidth = |share| Some(per_second(collective.bytes?, share, time.filter(|_| !is_alone)?));
     CollectiveResult {
         identity: CollectiveIdentity {
             workload,

@@ -90,6 +90,10 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
         };
         unless(used(all), key, why);
     }
+    let no_window =
+        "timely without `window` goes by its rate alone; set window = fixed or variable, or take it out";
+    let has_one = host.window.is_some() || used(&[Hpcc, HpccPint, Dctcp, FixedWindow]);
+    unless(has_one, "host.window_bytes", no_window.into());
     let takes_that_of_hosts =
         |(at, w): (usize, &super::Workload)| w.frames == FrameType::Type1 && !spec.source.sets_in(at, "cc");
     let common = spec.workloads.iter().enumerate().any(takes_that_of_hosts);
@@ -174,6 +178,13 @@ mod tests {
             ("dcqcn = { gain = 9 }", "", "host.dcqcn", "", "cc = \"dcqcn\""),
             ("swift = { beta = 0.5 }", "", "host.swift", "", "cc = \"swift\""),
             ("window_bytes = \"9KB\"", "", "host.window_bytes", "", "cc = \"fixed_window\""),
+            (
+                "window_bytes = \"9KB\"",
+                "cc = \"timely\"",
+                "host.window_bytes",
+                "window = \"fixed\"\n",
+                "cc = \"timely\"",
+            ),
             ("base_rtt = \"9us\"", "", "host.base_rtt", "", "cc = \"nscc\""),
             ("cnp_interval = \"9us\"", "cc = \"dctcp\"", "host.cnp_interval", "", "cc = \"dcqcn\""),
             ("cnp_interval = \"9us\"", "reliable = false", "host.cnp_interval", "", ""),

@@ -5,7 +5,7 @@ use super::graph::Work;
 use super::import_tests::{folder, play_in};
 use super::routes::Routes;
 use super::workload::{self, Planned, Traffic};
-use super::{CollectiveResult, Report, load, run};
+use super::{CollectiveFigures, CollectiveResult, Report, load, run};
 use crate::digest::Digest;
 use std::collections::BTreeMap;
 
@@ -307,6 +307,7 @@ fn storage_reads_writes_and_copies() {
         ("servers = 1\nios = 1\ndepth = 0\n", "`depth` 0"),
         ("servers = 1\nios = 1\nreads = 1.5\n", "`reads` is 1.5"),
         ("servers = 1\nios = 1\nreplicas = 2\n", "2 `replicas` on 1 servers"),
+        ("servers = 2\nios = 1\nreplicas = 2\n", "2 `replicas` are of writes, and all `ios` read"),
     ] {
         let said = play(6, &format!("[[workload]]\nkind = \"storage\"\nbytes = 1\n{keys}")).unwrap_err();
         assert!(said.contains(what), "{said}");
@@ -355,7 +356,7 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
             messages.identity.bytes,
             messages.figures.busbw_bytes_per_s
         ),
-        ("messages", 4, None, None)
+        ("messages", 3, None, None)
     );
     assert_eq!(messages.steps[0].messages, 4);
     // The ranks are where they are placed, and begin at `start`.
@@ -369,6 +370,10 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
         {"rank": 0, "id": 8, "op": "recv", "from": 3}"#;
     let report = operations(&format!("{lines}\n{alone}"), "").unwrap();
     assert_eq!(report.flows.iter().find(|f| f.from == "h3").unwrap().start_ns, Some(30_000));
+    let of_one = report.collectives.iter().find(|c| c.identity.kind == "all_to_all").unwrap();
+    let CollectiveFigures { time_ns, algbw_bytes_per_s, .. } = of_one.figures;
+    assert_eq!((of_one.identity.ranks, time_ns, algbw_bytes_per_s), (1, Some(0), None));
+    assert_eq!(of_one.line(), "all_to_all of 1 ranks, 1 bytes: 0.0 us in 0 steps");
     // Computing goes on after the last message has come.
     let tail = r#"{"rank": 1, "id": 9, "op": "compute", "ns": 500000, "after": [2]}"#;
     let report = operations(&format!("{lines}\n{tail}"), "").unwrap();

@@ -943,6 +943,7 @@ fn times_in_which_nothing_is_seen_are_refused() {
         ("stop_time = \"0ns\"\n", "stop_time"),
         ("stop_time = \"1ms\"\nmeasure_from = \"1ms\"\n", "measure_from"),
         ("stop_time = \"1ms\"\nsample = \"0ns\"\n", "sample"),
+        ("stop_time = \"1ms\"\nsample = \"2ms\"\n", "sample is 2000000 ns; it must be at most `stop_time`"),
     ] {
         let error = refused(&format!("{times}{base}"));
         assert!(error.contains(said) && error.contains("0 ns"), "{error}");

@@ -206,8 +206,7 @@ impl Reader<'_> {
             Pattern::Permutation => {
                 if let Some(shift) = w.shift.filter(|shift| shift % ranks == 0) {
                     let problem = format!(
-                        "a `shift` of {shift} leaves each of {ranks} ranks with itself; 1 to {}",
-                        ranks - 1
+                        "a `shift` of {shift} leaves each of {ranks} ranks with itself; give one that is no multiple of {ranks}"
                     );
                     return Err(self.wrong(problem));
                 }

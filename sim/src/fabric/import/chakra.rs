@@ -2,6 +2,7 @@
 //! the metadata first and a node each after them. Only what decides about traffic and time is read.
 
 use super::File;
+use super::operations::MAX_NS;
 use crate::fabric::FabricError;
 use crate::fabric::workload::MAX_BYTES;
 use crate::fabric::workload::collectives::Kind;
@@ -12,6 +13,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// Nanoseconds of a microsecond.
 const NS: u64 = 1000;
+
+/// Attributes that are read, each of which a node may have once.
+const READ: [&str; 7] = ["comm_type", "comm_size", "comm_tag", "comm_src", "comm_dst", "pg_name", "num_ops"];
 
 /// `GlobalMetadata`, of which nothing is needed here.
 #[derive(Clone, PartialEq, Message)]
@@ -104,24 +108,56 @@ const COLLECTIVES: [(&str, Option<Kind>); 10] = [
     ("BARRIER", Some(Kind::Barrier)),
 ];
 
+impl Value {
+    /// A number of whatever type.
+    fn integer(&self) -> Option<i128> {
+        match *self {
+            Self::Int32(n) | Self::Sint32(n) | Self::Sfixed32(n) => Some(n.into()),
+            Self::Int64(n) | Self::Sint64(n) | Self::Sfixed64(n) => Some(n.into()),
+            Self::Uint32(n) | Self::Fixed32(n) => Some(n.into()),
+            Self::Uint64(n) | Self::Fixed64(n) => Some(n.into()),
+            Self::Bool(_) | Self::Text(_) => None,
+        }
+    }
+}
+
 impl Node {
     fn value(&self, name: &str) -> Option<&Value> {
         self.attr.iter().find(|attr| attr.name == name)?.value.as_ref()
     }
 
-    /// An attribute that is a number, of whatever type.
+    fn has(&self, name: &str) -> bool {
+        self.attr.iter().any(|attr| attr.name == name)
+    }
+
+    /// An attribute that is a number from 0.
     fn number(&self, name: &str) -> Option<u64> {
-        match *self.value(name)? {
-            Value::Int32(n) | Value::Sint32(n) | Value::Sfixed32(n) => u64::try_from(n).ok(),
-            Value::Int64(n) | Value::Sint64(n) | Value::Sfixed64(n) => u64::try_from(n).ok(),
-            Value::Uint32(n) | Value::Fixed32(n) => Some(n.into()),
-            Value::Uint64(n) | Value::Fixed64(n) => Some(n),
-            Value::Bool(_) | Value::Text(_) => None,
-        }
+        u64::try_from(self.value(name)?.integer()?).ok()
     }
 
     fn need(&self, name: &str) -> Result<u64, String> {
         self.number(name).ok_or_else(|| format!("has no attribute `{name}` that is a number from 0"))
+    }
+
+    /// The same where it may be left out.
+    fn optional(&self, name: &str) -> Result<Option<u64>, String> {
+        let wrong =
+            || format!("has an attribute `{name}` that is no number from 0; correct it or leave it out");
+        if self.has(name) { self.number(name).ok_or_else(wrong).map(Some) } else { Ok(None) }
+    }
+
+    /// The group of a collective; without a name all ranks.
+    fn group(&self) -> Result<String, String> {
+        match self.value("pg_name") {
+            Some(Value::Text(name)) => Ok(name.clone()),
+            None if !self.has("pg_name") => Ok(String::new()),
+            value => {
+                let number = value.and_then(Value::integer).map(|number| number.to_string());
+                number.ok_or_else(|| {
+                    "has an attribute `pg_name` that is neither a text nor a number; give it one".into()
+                })
+            }
+        }
     }
 
     fn bytes(&self) -> Result<u64, String> {
@@ -138,7 +174,14 @@ impl Node {
         if self.duration_micros == 0 && self.number("num_ops").is_some_and(|ops| ops > 0) {
             return Err("has `num_ops` and no `duration_micros`; there is no model of a processor here: give it a duration".into());
         }
-        let ns = self.duration_micros.checked_mul(NS).ok_or("has a `duration_micros` beyond all measure")?;
+        let ns = self.duration_micros.saturating_mul(NS);
+        if ns > MAX_NS {
+            let most = MAX_NS / NS;
+            return Err(format!(
+                "has `duration_micros` {}; at most {most}, an hour, are possible",
+                self.duration_micros
+            ));
+        }
         Ok(Does::Compute { ns, stream: 0 })
     }
 
@@ -148,26 +191,27 @@ impl Node {
         let (name, kind) =
             known.ok_or_else(|| format!("has `comm_type` {number}, which the schema does not know"))?;
         let kind = kind.ok_or_else(|| format!("is a {name}; write it as sends and receives"))?;
-        let group = match self.value("pg_name") {
-            Some(Value::Text(name)) => name.clone(),
-            _ => String::new(),
-        };
+        let group = self.group()?;
         let bytes = if kind == Kind::Barrier { 0 } else { self.bytes()? };
         // Of an all-gather the size is what each rank contributes.
         Ok(Does::Collective { kind, bytes, each: kind == Kind::AllGather, group })
     }
 
     fn does(&self) -> Result<Does, String> {
+        let is_twice = |name: &&&str| self.attr.iter().filter(|attr| attr.name == **name).count() > 1;
+        if let Some(name) = READ.iter().find(is_twice) {
+            return Err(format!("has the attribute `{name}` twice; leave one out"));
+        }
         match NodeType::try_from(self.kind).unwrap_or(NodeType::Invalid) {
             NodeType::Metadata => Ok(Does::Nothing),
             NodeType::Comp | NodeType::MemLoad | NodeType::MemStore => self.duration(),
             NodeType::CommSend => {
-                let (to, bytes, tag) = (self.need("comm_dst")?, self.bytes()?, self.number("comm_tag"));
+                let (to, bytes, tag) = (self.need("comm_dst")?, self.bytes()?, self.optional("comm_tag")?);
                 Ok(Does::Send { to, bytes, tag: tag.unwrap_or(0), stream: 0 })
             }
             NodeType::CommRecv => {
                 let (from, bytes, tag) =
-                    (self.need("comm_src")?, self.number("comm_size"), self.number("comm_tag"));
+                    (self.need("comm_src")?, self.optional("comm_size")?, self.optional("comm_tag")?);
                 Ok(Does::Recv { from, bytes, tag: tag.unwrap_or(0) })
             }
             NodeType::CommColl => self.collective(),

@@ -92,6 +92,23 @@ fn the_shipped_traces_are_these_and_mean_what_the_schema_says() {
     assert!(messages.start_ns > Some(40_000) && report.verdict == "PASS");
 }
 
+/// Some writers name groups by numbers.
+#[test]
+fn a_group_may_be_named_by_a_number() {
+    let sum = |group: Value| {
+        let attr = vec![number("comm_type", 0), number("comm_size", 1000), attribute("pg_name", group)];
+        trace(&[node(1, NodeType::CommColl, &[], attr)])
+    };
+    let ranks = |groups: [Value; 4]| -> Vec<_> {
+        let report = play(&groups.map(sum), "").unwrap();
+        report.collectives.iter().map(|sum| (sum.identity.ranks, sum.figures.time_ns)).collect()
+    };
+    let texts = ranks(["0", "0", "1", "1"].map(|name| Value::Text(name.into())));
+    assert_eq!(texts.len(), 2);
+    assert_eq!(ranks([0, 0, 1, 1].map(Value::Int64)), texts);
+    assert_eq!(ranks([-7, -7, 1, 1].map(Value::Int32)), texts);
+}
+
 #[test]
 fn groups_are_the_ranks_that_name_them_and_a_gather_counts_what_each_has() {
     let gather = |id: u64, group: &str| {
@@ -133,6 +150,40 @@ fn traces_that_cannot_be_are_refused_with_file_node_and_remedy() {
         (of(NodeType::CommColl, vec![number("comm_type", 0)]), "has no attribute `comm_size`"),
         (of(NodeType::CommSend, vec![number("comm_size", 5)]), "has no attribute `comm_dst`"),
         (of(NodeType::CommSend, vec![number("comm_dst", 1), number("comm_size", 0)]), "has `comm_size` 0"),
+        (
+            of(
+                NodeType::CommSend,
+                vec![number("comm_dst", 1), number("comm_size", 5), attribute("comm_tag", Value::Int32(-1))],
+            ),
+            "has an attribute `comm_tag` that is no number from 0; correct it",
+        ),
+        (
+            of(NodeType::CommRecv, vec![number("comm_src", 1), attribute("comm_size", Value::Int64(-5))]),
+            "has an attribute `comm_size` that is no number from 0; correct it",
+        ),
+        (
+            // As of a type that is not read.
+            of(
+                NodeType::CommRecv,
+                vec![number("comm_src", 1), Attribute { name: "comm_tag".into(), value: None }],
+            ),
+            "has an attribute `comm_tag` that is no number from 0",
+        ),
+        (
+            of(
+                NodeType::CommColl,
+                vec![number("comm_type", 0), number("comm_size", 5), attribute("pg_name", Value::Bool(true))],
+            ),
+            "has an attribute `pg_name` that is neither a text nor a number",
+        ),
+        (
+            of(NodeType::CommRecv, vec![number("comm_src", 1), number("comm_tag", 1), number("comm_tag", 2)]),
+            "has the attribute `comm_tag` twice",
+        ),
+        (
+            trace(&[compute(1, 3_600_000_001, &[])]),
+            "has `duration_micros` 3600000001; at most 3600000000, an hour",
+        ),
         (of(NodeType::Invalid, vec![]), "is of type 0, which is not one of the schema"),
         (trace(&[idle]), "has `num_ops` and no `duration_micros`"),
         (

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use weir_dataplane::types::Nanos;
 
 /// Longest computation, ns: an hour.
-const MAX_NS: u64 = 3_600_000_000_000;
+pub(super) const MAX_NS: u64 = 3_600_000_000_000;
 
 /// A line.
 #[derive(Deserialize)]

@@ -155,8 +155,13 @@ pub(super) fn check_times(spec: &FabricSpec) -> Result<(), FabricError> {
         true => wrong("measure_from", from, &format!("below `stop_time`, which is {} ns", spec.stop_time.0)),
         false => Ok(()),
     };
-    let sample = spec.sample.filter(|every| every.0 == 0);
-    let sample = sample.map_or(Ok(()), |none| wrong("sample", none, "at least 1 ns, or absent: no samples"));
+    let sample = match spec.sample {
+        Some(every) if every.0 == 0 => wrong("sample", every, "at least 1 ns, or absent: no samples"),
+        Some(every) if stop.is_ok() && every.0 > spec.stop_time.0 => {
+            wrong("sample", every, &format!("at most `stop_time`, which is {} ns", spec.stop_time.0))
+        }
+        _ => Ok(()),
+    };
     Faults::from_iter([stop, from, sample]).refuse()
 }
 

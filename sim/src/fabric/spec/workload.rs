@@ -73,7 +73,7 @@ pub struct Workload {
     pub to: Option<String>,
     /// Sending hosts (incast); all but the receiver unless given.
     pub senders: Option<usize>,
-    /// Host i sends to host i + shift (permutation); a random permutation unless given.
+    /// Host i sends to host i + shift, modulo their number (permutation); a random permutation unless given.
     pub shift: Option<usize>,
     /// Offered load of each host's link in bytes of payload, above 0 and at most 1: what is on the wire is more, by headers, preamble
     /// and gaps (poisson).

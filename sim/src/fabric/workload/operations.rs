@@ -97,7 +97,12 @@ pub(super) fn graph(
     reader.check().map_err(refused)?;
     let mut builder = Builder::new(&mut graph, start);
     if listed.iter().any(|op| matches!(op.does, Does::Send { .. })) {
-        builder.begin_other("messages", hosts.len());
+        let ends = |op: &Listed| match op.does {
+            Does::Send { to, .. } => vec![op.rank, to],
+            _ => Vec::new(),
+        };
+        let ranks: BTreeSet<u64> = listed.iter().flat_map(ends).collect();
+        builder.begin_other("messages", ranks.len());
     }
     // Where there are collectives, too, nobody knows whose computations are.
     let is_alone = !listed.iter().any(|op| matches!(op.does, Does::Collective { .. }));

@@ -35,6 +35,11 @@ impl Reader<'_> {
             return Err(self
                 .wrong(format!("{replicas} `replicas` on {servers} servers; 1 to {servers} are possible")));
         }
+        if replicas > 1 && reads == 1.0 {
+            return Err(self.wrong(format!(
+                "{replicas} `replicas` are of writes, and all `ios` read; set `reads` below 1, or take it out"
+            )));
+        }
         self.check_count([hosts.len() - servers, ios, replicas + 1])?;
         // In 2^-32: exact comparisons.
         let reads = (reads * 4_294_967_296.0) as u64;
