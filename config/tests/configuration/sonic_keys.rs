@@ -108,6 +108,19 @@ fn queues_of_this_switch_and_asic_are_its_own() {
     }
 }
 
+/// As of chips that buffer before the fabric: profiles of queues and of groups are of one pool.
+#[test]
+fn queues_may_have_profiles_of_a_pool_for_both_directions() {
+    let mut tables = tables();
+    row(&mut tables, "BUFFER_POOL", "ingress_lossless_pool").insert("type".into(), "both".into());
+    for profile in ["egress_lossless_profile", "egress_lossy_profile"] {
+        row(&mut tables, "BUFFER_PROFILE", profile).insert("pool".into(), "ingress_lossless_pool".into());
+    }
+    let (_, config) = read(&tables);
+    let (queues, pgs) = (&config.ports[0].queues, &config.ports[0].pgs);
+    assert_eq!([1, 3].map(|i| (queues[i].lossless, pgs[i].lossless)), [(false, false), (true, true)]);
+}
+
 #[test]
 fn rows_of_a_port_that_was_left_out_say_so() {
     let mut tables = tables();

@@ -34,7 +34,13 @@ impl Importer<'_> {
                 .word(&row, "type", &[("ingress", true), ("egress", false), ("both", true)])
                 .unwrap_or(true);
             match row.text("type") {
-                Some("both") => row.note(&["type"], Approximated, "direction of its profiles: ingress"),
+                Some("both") => {
+                    row.note(
+                        &["type"],
+                        Approximated,
+                        "direction of its profiles: ingress, but of those of queues",
+                    );
+                }
                 _ => row.note(&["type"], Mapped, "direction of its profiles"),
             }
             self.note_missing(&row, "type", "none: ingress");
@@ -116,7 +122,8 @@ impl Importer<'_> {
                 }
                 false => {}
             }
-            let pool = Pool { ingress, queues, size: size.unwrap_or(0) as u64 };
+            let both = row.text("type") == Some("both");
+            let pool = Pool { ingress, both, queues, size: size.unwrap_or(0) as u64 };
             self.pools.insert(row.key.clone(), pool);
             self.db.done(&row, "the pools of weir are of fixed size");
         }
@@ -186,8 +193,12 @@ impl Importer<'_> {
     pub(super) fn read_profiles(&mut self) {
         for mut row in self.db.take("BUFFER_PROFILE") {
             let pool = row.reference("pool").unwrap_or_default().to_owned();
-            let Some((ingress, queues)) = self.pools.get(&pool).map(|pool| (pool.ingress, pool.queues))
-            else {
+            let of_queues =
+                || self.db.rows("BUFFER_QUEUE").any(|queue| queue.reference("profile") == Some(&row.key));
+            let Some((ingress, queues)) = self.pools.get(&pool).map(|pool| match pool.both && of_queues() {
+                true => (false, Queues::Both),
+                false => (pool.ingress, pool.queues),
+            }) else {
                 let at = row.field("pool").map_or(row.at, |field| field.at);
                 let message = format!(
                     "BUFFER_PROFILE|{} names no pool that is there: `{}`",

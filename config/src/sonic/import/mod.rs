@@ -125,6 +125,8 @@ struct Port {
 
 struct Pool {
     ingress: bool,
+    /// Its profiles are for groups and for queues, as of chips that buffer before the fabric.
+    both: bool,
     /// Of an egress pool.
     queues: Queues,
     size: u64,
