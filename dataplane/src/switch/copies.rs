@@ -48,7 +48,8 @@ struct Shared {
     last_free_list: Box<[AtomicU32]>,
 }
 
-/// One number less: what there was.
+/// Takes so many off a number, and says what it was. Who takes the last of a list lets it be written anew: whatever others have read
+/// of it before they took theirs must be over then, so that each step is ordered with the ones before it.
 #[inline(always)]
 fn less(number: &AtomicU32, by: u32, alone: bool) -> u32 {
     if alone {
@@ -67,7 +68,7 @@ fn give_back<'a>(slot: u32, total: usize, last_free: &[AtomicU32], next: impl Fn
     next(before).store(slot, Release);
 }
 
-/// The last of each shard, if each has so many.
+/// The last number of each shard, where each shard has `each` of them.
 fn last_of_each(each: usize, shards: usize) -> Box<[AtomicU32]> {
     (1..=shards).map(|shard| AtomicU32::new((shard * each - 1) as u32)).collect()
 }
