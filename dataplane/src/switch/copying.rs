@@ -128,12 +128,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     fn frames_for(&self, out: PortId, part: usize, group: &FloodGroup<F>) -> u64 {
         let done = group.ahead.iter().find(|(port, _)| *port == out).map_or(0, |(_, done)| u32::from(*done));
         let sets = self.flood.destinations_by_number().zip(&group.members);
-        let frames = sets.fold(
-            0,
-            |all, (to, frames)| {
-                if to.parts[part].ports.contains(out) { all | frames } else { all }
-            },
-        );
+        let goes_there = sets.filter(|(to, _)| to.parts[part].ports.contains(out));
+        let frames = goes_there.fold(0, |all, (_, frames)| all | frames);
         frames & u64::MAX.checked_shl(done).unwrap_or(0)
     }
 
