@@ -11,7 +11,7 @@ use weir_config::Config;
 use weir_config::runtime::{Device, RuntimeError, switch_params};
 use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::lag::LagMember;
-use weir_dataplane::switch::{Filter, Switch, SwitchError, Tap, TapOrder, TapReader, Wire};
+use weir_dataplane::switch::{Filter, SwitchError, Tap, TapOrder, TapReader, Tapped, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos, PortId};
 use weir_dataplane::vlan::TAG_BYTES;
 
@@ -118,7 +118,7 @@ impl Wire<CapturedFrame> for Open {
 /// A switch and the frames that will come to it.
 #[derive(Debug)]
 pub struct Replay {
-    switch: Switch<CapturedFrame>,
+    switch: Tapped<CapturedFrame>,
     arrivals: Peekable<IntoIter<Arrival>>,
     /// Next call of each port, ns.
     wake: Vec<Nanos>,
@@ -152,7 +152,7 @@ impl Replay {
         params.copied += arrivals.len();
         let speak_lacp: Vec<PortId> =
             (0..).map(PortId).zip(&params.ports).filter(|(_, port)| port.lacp).map(|(id, _)| id).collect();
-        let mut switch = Switch::new(params)?;
+        let mut switch = Tapped::observed(params)?;
         // No partner speaks in virtual time.
         speak_lacp.into_iter().for_each(|port| switch.set_lag_member(port, LagMember::Distributing, 0));
         Ok(Self {

@@ -1,18 +1,18 @@
 //! From a decision to a queue: a group of frames passes the gate ([`super::gate`]) together or frame by frame, and joins
 //! its queue or goes to the lcore that has it.
 
-use super::Switch;
 use super::batching::AdmissionGroup;
 use super::flow_cache::ForwardingDecision;
 use super::gate::Charged;
 use super::receive::header_of;
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::egress::{BatchHeader, BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::types::{PRIORITIES, PortId};
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Admits the frames of a group together if nothing is near a limit, else one by one; or loses them.
     #[inline(always)]
     pub(super) fn admit_group(&mut self, port: PortId, at: usize) {
@@ -111,7 +111,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                     let header = meta.header;
                     self.turn_away(charged, out, frame, &meta, reason);
                     // A refusal changes nothing: the same frame behind it would be refused, too, unless that is left to chance.
-                    if self.tap.is_none() && reason != DropReason::EgressWred {
+                    if !self.observer.looks_on() && reason != DropReason::EgressWred {
                         self.turn_away_alike(charged, out, (&list, meta.len), &header, reason);
                     }
                 }
@@ -170,7 +170,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let charge = self.admission.charge(u32::from(meta.len));
         let (port, queue) = (&mut self.ports[out.index()], usize::from(meta.header.queue));
         // Who follows a frame tells it from others by its copy count, so it has a batch of its own.
-        let alone = self.tap.is_some() && !meta.header.is_single();
+        let alone = self.observer.looks_on() && !meta.header.is_single();
         match self.queues.push(out, frame, &meta, charge, alone) {
             Ok(false) => {}
             Ok(true) => port.scheduler.wake(queue),

@@ -6,7 +6,7 @@
 //! no part of this. Nor is the control pool: CNPs that are charged to it may overtake others of their burst.
 
 use super::super::{Arrival, Key, Record, Tap, TapOrder, TapReader, What};
-use super::super::{Change, Filter, MirrorParams, MirrorTo, Switch, SwitchParams, UnknownUnicast};
+use super::super::{Change, Filter, MirrorParams, MirrorTo, SwitchParams, UnknownUnicast};
 use super::dice::Dice;
 use super::{Tap as Out, assert_conserved, params};
 use crate::classify::{Classifier, Maps, TrustSource};
@@ -20,11 +20,12 @@ use crate::pfc::frame::PfcFrame;
 use crate::portset::PortSet;
 use crate::rng::Rng;
 use crate::storm_control::{FloodLimit, StormControl};
+use crate::switch::Tapped;
 use crate::types::{BURST, Burst, Mac, Nanos, PortId};
 use crate::vlan::PortVlans;
 use std::collections::BTreeSet;
 
-type Sut = Switch<OwnedFrame>;
+type Sut = Tapped<OwnedFrame>;
 
 const PORTS: u16 = 7;
 /// Where the copies of a mirror go: no other frame is of that class.
@@ -216,7 +217,7 @@ struct Played {
 
 impl Played {
     fn new(params: &SwitchParams, shards: usize) -> Self {
-        let shards = Sut::sharded(params, shards).unwrap();
+        let shards = Sut::observed_shards(params, shards).unwrap();
         let (out, followed) = (vec![Vec::new(); PORTS.into()], BTreeSet::new());
         Self { shards, out, readers: Vec::new(), told: Vec::new(), followed }
     }

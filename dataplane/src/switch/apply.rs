@@ -7,12 +7,12 @@
 use super::handoff::most_in_flight_wire;
 use super::params::{marking, vlans_of};
 use super::tick::xon;
-use super::{MirrorParams, PortParams, Switch, SwitchError, SwitchParams};
+use super::{MirrorParams, Observer, PortParams, Switch, SwitchError, SwitchParams};
 use crate::drops::DropReason;
 use crate::fdb::{Fdb, FdbFull};
 use crate::frame::Frame;
 use crate::lag::{LagMember, Lags};
-use crate::mmu::{Admission, MmuError, MmuParams, PgIx};
+use crate::mmu::{Admission, Mmu, MmuError, MmuParams, PgIx};
 use crate::pfc::bits;
 use crate::pfc::generate::{Cause, Source};
 use crate::pfc::watchdog::{Watchdog, WatchdogConfig};
@@ -117,7 +117,7 @@ impl Change {
     }
 }
 
-impl<F: Frame> Switch<F> {
+impl<F: Frame, O: Observer> Switch<F, Mmu, O> {
     /// Goes over to what `change` says. Take a change once per shard: it comes back with what was there.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Sorting a burst: frames with the same decision join a group, in batches, and are admitted together.
 
-use super::Switch;
 use super::flow_cache::{Destination, FlowCache, ForwardingDecision};
 use super::receive::RxContext;
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::egress::{BatchList, Queues};
 use crate::frame::Frame;
@@ -25,7 +25,7 @@ impl AdmissionGroup {
     pub const NONE: Self = Self { decision: ForwardingDecision::NONE, list: BatchList::NONE };
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Puts frames to their groups, up to the first one about which nothing is decided, and returns that.
     #[inline(always)]
     pub(super) fn batch_frames(

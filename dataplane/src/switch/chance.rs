@@ -3,7 +3,7 @@
 
 use super::channels::Note;
 use super::gate::Charged;
-use super::{OwnPort, Switch};
+use super::{Observer, OwnPort, Switch};
 use crate::drops::DropReason;
 use crate::ecn::{self, MarkAt, Wred};
 use crate::egress::{BATCH_MAX, BatchHeader, BatchList, BatchTotals, FrameBatch, Meta};
@@ -119,7 +119,7 @@ impl<F: Frame> OwnPort<F> {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// What chance decides about frames that come together for this queue; `None`: there is more to ask about each of them than
     /// that and limits.
     fn chance_alone(&self, out: PortId, queue: usize) -> Option<Chance> {
@@ -146,9 +146,9 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         list: &mut BatchList,
         totals: BatchTotals,
     ) -> Option<BatchTotals> {
-        let (Some(out), None) = (charged.queue(), &self.tap) else { return None };
-        if !header.is_single() {
-            // Each has its own count.
+        let out = charged.queue()?;
+        if self.observer.looks_on() || !header.is_single() {
+            // Each is looked at, or has its own count.
             return None;
         }
         let queue = usize::from(header.queue) % PRIORITIES;

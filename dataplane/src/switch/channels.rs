@@ -11,9 +11,9 @@
 //! A request and a grant name frames whose memory the owner of the port does not touch. Where a device has not a
 //! transmit queue for each lcore there are no grants: the owner takes the frames, and sends them itself.
 
+use super::observer::Taken;
 use super::ports::PortStatus;
 use super::stage::Staged;
-use super::tap::Taken;
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchBuffer, EnqueueRequest};
 use crate::fdb::FdbEvent;

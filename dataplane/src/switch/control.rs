@@ -1,6 +1,6 @@
 //! What an operator may change while frames flow. Nothing here loses a frame of its own accord.
 
-use super::Switch;
+use super::{Observer, Switch};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::egress::{MicroburstConfig, Microbursts, QueueSchedule};
@@ -10,7 +10,7 @@ use crate::pfc::bits;
 use crate::pfc::watchdog::WatchdogConfig;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Frames received from now on are classified by `classifier`; queued ones stay where they are (A7).
     pub fn reclassify(&mut self, port: PortId, classifier: Classifier) {
         self.ports[port.index()].params.classifier = classifier;

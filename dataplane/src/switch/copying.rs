@@ -1,8 +1,8 @@
 //! Copies of frames for several ports: they are made port by port, and those of frames for the same port and queue share batches.
 
-use super::Switch;
 use super::flood::{FloodPart, KEYS_KEPT};
 use super::lost::count_lost;
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchHeader, BatchList, Meta};
 use crate::frame::{Frame, FrameRow};
@@ -96,7 +96,7 @@ impl<F: Frame> FloodGroup<F> {
 
 const _: () = assert!(BATCH_MAX <= u64::BITS as usize, "the frames of a group have a bit each");
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// There will be a copy count for one more frame.
     #[inline(always)]
     pub(super) fn reserve_count(&mut self) -> bool {

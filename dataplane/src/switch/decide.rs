@@ -2,9 +2,9 @@
 //! ([`super::flow_cache`]). All of it is decided here, whether the decision is kept or not; a frame that is carried out by itself
 //! differs from others of its kind in nothing else.
 
-use super::Switch;
 use super::flow_cache::{Destination, ForwardingDecision, Several};
 use super::receive::{Action, ParsedFrame, Received, RxContext};
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::fdb::Lookup;
 use crate::frame::Frame;
@@ -16,7 +16,7 @@ use crate::switch::UnknownUnicast;
 use crate::types::PortId;
 use crate::vlan::Retag;
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Where a frame goes and what it is charged to, as things are now. What is left open is whether it finds room.
     pub(super) fn decide(&self, rx: &RxContext, frame: &F, headers: &ParsedFrame) -> ForwardingDecision {
         let several = |ports| self.decide_for(rx.port, headers, Retag::Keep).for_several(ports);

@@ -5,11 +5,11 @@
 //! that queue gets the copies of those before it first, it alone. Where some ports send a frame with a tag and others without one it becomes two
 //! frames, whatever the number of ports.
 
-use super::Switch;
 use super::copying::FloodGroup;
 use super::gate::Charged;
 use super::ports::PortStatus;
 use super::receive::{Received, RxContext};
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::egress::{BatchHeader, Meta};
 use crate::frame::Frame;
@@ -162,7 +162,7 @@ impl<F: Frame> FloodPart<F> {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Notes which of `ports` take a copy of a frame of this VLAN and length, and with which tag.
     #[inline(always)]
     pub(super) fn set_destinations(

@@ -499,7 +499,7 @@ impl FlowCache {
     }
 }
 
-impl<F: Frame, A> Switch<F, A> {
+impl<F: Frame, A, O> Switch<F, A, O> {
     /// Maps or tables have changed: no decision about frames holds any longer.
     pub(super) fn invalidate_decisions(&mut self) {
         self.flow_cache.invalidate();

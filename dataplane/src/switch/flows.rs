@@ -1,7 +1,7 @@
 //! To which flows marks, losses, pauses and depth are put down ([`crate::flows`]). All of it happens where something else
 //! has already happened to a frame, or where counters are published.
 
-use super::{OwnPort, Switch};
+use super::{Observer, OwnPort, Switch};
 use crate::egress::Meta;
 use crate::flows::{Cause, FlowId, PAUSE_LOOKS, Where};
 use crate::frame::Frame;
@@ -51,7 +51,7 @@ impl<F: Frame> OwnPort<F> {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// A group of `port` crossed its line with `frame`, and the queue `cause` is the one that holds most of it. Where that is
     /// not known here the frame has to stand for those that do wait.
     #[cold]

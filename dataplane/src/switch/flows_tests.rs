@@ -8,9 +8,10 @@ use crate::frame::{Frame, OwnedFrame};
 use crate::mmu::{Admission, Limit, MmuParams, PgParams, PoolId};
 use crate::pfc::generate::{self, LastCause};
 use crate::rng::Rng;
+use crate::switch::Tapped;
 use crate::switch::lost::where_lost;
 use crate::switch::tests::{assert_conserved, receive, transmit};
-use crate::switch::{MirrorParams, MirrorTo, Switch, SwitchParams, Tap, TapOrder};
+use crate::switch::{MirrorParams, MirrorTo, SwitchParams, Tap, TapOrder};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -76,7 +77,7 @@ fn counts(epoch: &Epoch, cause: Cause) -> BTreeMap<Key, u64> {
 
 /// Seeded traffic that overloads port 2, `steps` steps of `step` ns. What left, and what came, by flow; frames marked by flow.
 struct Ran {
-    switch: Switch<OwnedFrame>,
+    switch: Tapped<OwnedFrame>,
     came: BTreeMap<Key, u64>,
     left: BTreeMap<Key, u64>,
     marked: BTreeMap<Key, u64>,
@@ -84,7 +85,7 @@ struct Ran {
 }
 
 fn run(params: SwitchParams, steps: u64, step: Nanos) -> Ran {
-    let mut switch = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut switch = Tapped::<OwnedFrame>::observed(params).unwrap();
     // Everybody knows where 9 is.
     let mut hello = frame(9, 0, 0, 100).bytes().to_vec();
     hello[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
@@ -209,7 +210,7 @@ fn depth_follows_what_waits() {
     let mut params = params(Some(FLOWS), VoqOrder::Fifo);
     params.mmu = MmuParams::lossy(3, 4 << 20);
     (params.frames, params.ports[2].mark, params.ports[2].early_drop) = (4096, [None; 8], [None; 8]);
-    let mut switch = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut switch = Tapped::<OwnedFrame>::observed(params).unwrap();
     let mut hello = frame(9, 0, 0, 100).bytes().to_vec();
     hello[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     receive(&mut switch, 2, [OwnedFrame::new(hello)], 0);
@@ -239,7 +240,7 @@ fn two_lcores_tell_the_same_flows() {
     let mut params = params(Some(FLOWS), VoqOrder::Fair);
     params.ports.iter_mut().for_each(|port| port.tx_per_lcore = true);
     params.ports[2].shard = 1;
-    let shards = Switch::<OwnedFrame>::sharded(&params, 2).unwrap();
+    let shards = Tapped::<OwnedFrame>::observed_shards(&params, 2).unwrap();
     let [mut a, mut b]: [_; 2] = shards.try_into().unwrap();
     let mut hello = frame(9, 0, 0, 100).bytes().to_vec();
     hello[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
@@ -275,7 +276,7 @@ fn two_lcores_tell_the_same_flows() {
 /// Who follows lost frames and who counts their flows see the same.
 #[test]
 fn a_tap_on_losses_agrees() {
-    let mut switch = Switch::<OwnedFrame>::new(params(Some(FLOWS), VoqOrder::Fair)).unwrap();
+    let mut switch = Tapped::<OwnedFrame>::observed(params(Some(FLOWS), VoqOrder::Fair)).unwrap();
     let order = TapOrder { port: PortId(0), filter: Default::default(), count: 1000, bytes: 64, drops: true };
     let (tap, reader) = Tap::new(order);
     switch.arm(Some(Box::new(tap)));
@@ -301,7 +302,7 @@ fn what_is_charged_to_no_port_is_lost_with_its_class() {
         let mut params = crate::switch::tests::params(ports);
         (params.flows, params.mmu.mirror, params.mmu.control) = (Some(FLOWS), 1, 10_000);
         params.mirrors = vec![MirrorParams { rx, tx: Default::default(), filter: Default::default(), to }];
-        let mut switch = Switch::<OwnedFrame>::new(params).unwrap();
+        let mut switch = Tapped::<OwnedFrame>::observed(params).unwrap();
         receive(&mut switch, 0, [frame(1, 0, 3, 700)], 0);
         let lost = switch.flows(PortId(0)).unwrap().current.flows[Cause::Drop as usize].flows();
         let places: Vec<Where> = lost.map(|flow| flow.id.place()).collect();

@@ -6,7 +6,7 @@
 
 use super::channels::Note;
 use super::handoff::ReturnPath;
-use super::{Key, Switch};
+use super::{Key, Observer, Switch};
 use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::mmu::Admission;
@@ -16,7 +16,7 @@ use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 /// Frames dropped in one call, of all queues together; and what a stage holds, of each port whose link goes down.
 pub const FLUSHED_AT_ONCE: usize = BURST;
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Shuts a queue until all it holds has been dropped, with one reason.
     #[cold]
     pub(super) fn flush(&mut self, out: PortId, queue: usize, reason: DropReason) {

@@ -7,7 +7,7 @@
 //! for the first of them on the way there, which is not the same one for every layout of lcores.
 
 use super::lost::control_group;
-use super::{OwnPort, Switch};
+use super::{Observer, OwnPort, Switch};
 use crate::drops::DropReason;
 use crate::egress::{BatchTotals, Meta};
 use crate::frame::Frame;
@@ -42,7 +42,7 @@ impl Charged {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// What is charged here for a frame with one destination.
     #[inline(always)]
     pub(super) fn charged_for(&self, out: PortId) -> Charged {
@@ -167,8 +167,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             return false;
         }
         meta.header.pg = control_group(&self.ports, meta.header.in_port);
-        if let Some(tap) = &mut self.tap {
-            tap.control_is_full = true;
+        if let Some(beside) = self.observer.beside() {
+            beside.control_is_full = true;
         }
         true
     }

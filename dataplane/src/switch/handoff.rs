@@ -4,7 +4,7 @@ use super::channels::{GrantFrames, Note, Peer, TxCompletion, TxGrant, TxOutcome}
 use super::lost::count_lost;
 use super::ports::Ports;
 use super::stage::Staged;
-use super::{Key, PortParams, Switch, Wire};
+use super::{Key, Observer, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::egress::{BATCH_MAX, BatchBuffer, BatchHeader, BatchList, EnqueueRequest, FrameBatch, Meta};
 use crate::frame::{Frame, FrameList, FrameRow};
@@ -106,7 +106,7 @@ impl<F: Frame> ReturnPath<'_, F> {
 }
 
 /// The lcore that received the frames, until they are handed over.
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Hands over the batches of a list that is charged to its group.
     pub(super) fn hand_off_list(&mut self, out: PortId, list: BatchList) {
         let (mut list, home) = (list, self.home_of(out));
@@ -195,7 +195,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 }
 
 /// The lcore that owns the egress port.
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Frames another lcore has charged to their group arrive for one of our queues.
     fn accept(&mut self, request: EnqueueRequest<F>, now: Nanos) {
         let EnqueueRequest { out, header, totals, .. } = request;
@@ -257,7 +257,7 @@ fn complete<F: Frame, A: Admission>(ports: &mut Ports<F>, admission: &mut A, com
 }
 
 /// The lcore that received the frames, when the owner of their egress port has scheduled them.
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Puts the grants of another lcore where they are carried out, `count` of them, as far as their frames have come.
     fn accept_grants(&mut self, peer: usize, count: usize) {
         let Self { peers, ports, granted, .. } = self;
@@ -395,7 +395,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
 }
 
 /// Both.
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Makes pending entries available to other lcores.
     #[inline(always)]
     pub(super) fn tell_peers(&mut self) {

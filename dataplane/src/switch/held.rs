@@ -7,14 +7,14 @@
 //!
 //! [`Reaction`]: crate::pfc::react::Reaction
 
-use super::{OwnPort, Switch};
+use super::{Observer, OwnPort, Switch};
 use crate::egress::Queues;
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::stats::Words;
 use crate::types::{Nanos, PRIORITIES, PortId};
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// ns until `now` in which received pauses held a queue (`port * 8 + queue`) of ours.
     #[inline(always)]
     pub(super) fn held_ns(&self, queue_ix: usize, now: Nanos) -> Nanos {

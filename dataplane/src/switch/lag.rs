@@ -4,16 +4,16 @@
 //! decision says that there is one to be chosen, which begins no batch: the choice makes it a decision about a member, for
 //! this frame. A switch without LAGs asks when a batch begins, and when nothing was decided about a frame.
 
-use super::Switch;
 use super::flow_cache::ForwardingDecision;
 use super::receive::RxContext;
+use super::{Observer, Switch};
 use crate::frame::Frame;
 use crate::lag::{Lag, Lags};
 use crate::mmu::Admission;
 use crate::portset::PortSet;
 use crate::types::PortId;
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// The member of a LAG that a frame of `input` leaves by. `None`: no link is up.
     pub(super) fn member(&self, lag: &Lag, input: PortId, frame: &F) -> Option<PortId> {
         let profile = &self.ports.params(input.index()).profile;

@@ -10,6 +10,7 @@ use crate::parse::HashFields;
 use crate::pfc::frame::PfcFrame;
 use crate::rng::Rng;
 use crate::switch::LocalProtocol;
+use crate::switch::Tapped;
 use crate::types::Mac;
 use crate::vlan::PortVlans;
 use std::collections::BTreeMap;
@@ -24,8 +25,8 @@ fn six(fields: HashFields) -> SwitchParams {
     params
 }
 
-fn switch(fields: HashFields) -> Switch<OwnedFrame> {
-    Switch::new(six(fields)).unwrap()
+fn switch(fields: HashFields) -> Tapped<OwnedFrame> {
+    Tapped::<OwnedFrame>::observed(six(fields)).unwrap()
 }
 
 fn mac(n: u8) -> [u8; 6] {
@@ -69,7 +70,7 @@ fn flows(count: usize) -> Vec<Flow> {
 }
 
 /// Which number of which flow each port sent, in order.
-fn left(s: &mut Switch<OwnedFrame>) -> Vec<Vec<(Vec<u8>, u32)>> {
+fn left(s: &mut Tapped<OwnedFrame>) -> Vec<Vec<(Vec<u8>, u32)>> {
     let number = |bytes: &[u8]| u32::from_be_bytes(*bytes[42..].first_chunk().unwrap());
     let one = |bytes: Vec<u8>| {
         let mut flow = bytes[..38].to_vec();
@@ -82,7 +83,7 @@ fn left(s: &mut Switch<OwnedFrame>) -> Vec<Vec<(Vec<u8>, u32)>> {
 }
 
 /// The stations behind the LAG have been seen, each by another member.
-fn known(s: &mut Switch<OwnedFrame>) {
+fn known(s: &mut Tapped<OwnedFrame>) {
     for n in 0..8 {
         receive(s, LAG[usize::from(n) % 3], [udp([mac(101 + n), mac(250)], [1, 2], [3, 4], 0)], 0);
         receive(s, 0, [udp([mac(1 + n), mac(250)], [1, 2], [3, 4], 0)], 0);
@@ -91,7 +92,7 @@ fn known(s: &mut Switch<OwnedFrame>) {
 }
 
 /// Sends `rounds` frames of each flow in random order and says by which port each flow left. Within a flow nothing overtakes.
-fn members_of(s: &mut Switch<OwnedFrame>, flows: &[Flow], rounds: u32) -> Vec<Option<u16>> {
+fn members_of(s: &mut Tapped<OwnedFrame>, flows: &[Flow], rounds: u32) -> Vec<Option<u16>> {
     let mut rng = Rng::new(rounds.into());
     let mut next = vec![0; flows.len()];
     let mut seen: BTreeMap<Vec<u8>, (u16, u32)> = BTreeMap::new();
@@ -211,7 +212,7 @@ fn a_static_group_with_a_lag_gets_one_copy_there() {
     let mut params = six(HashFields::L2);
     let key = params.ports[0].profile.key(0x0100_5e00_0001, 0);
     params.groups = vec![(key, [1, 3].into_iter().map(PortId).collect())];
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     receive(&mut s, 0, [udp([mac(1), [1, 0, 0x5e, 0, 0, 1]], [1, 2], [3, 4], 0)], 0);
     let outs: Vec<_> = left(&mut s).iter().map(Vec::len).collect();
     assert_eq!((outs[3], LAG.map(|port| outs[usize::from(port)]).iter().sum::<usize>()), (1, 1));
@@ -255,7 +256,7 @@ fn a_flow_keeps_its_member_whatever_stands_before_its_queue() {
     let mut params = six(HashFields::L4);
     let mark = Wred { kmin: 0, kmax: 0, pmax: ONE_Q32, at: MarkAt::Enqueue };
     params.ports[2].mark[0] = Some(mark);
-    let (mut s, flows) = (Switch::new(params).unwrap(), flows(100));
+    let (mut s, flows) = (Tapped::<OwnedFrame>::observed(params).unwrap(), flows(100));
     let mut plain = switch(HashFields::L4);
     known(&mut s);
     known(&mut plain);
@@ -270,7 +271,7 @@ fn members_are_of_a_vlan_and_their_frames_leave_with_its_tag() {
         let native = (!LAG.contains(&(at as u16))).then_some(if at == 5 { 20 } else { 10 });
         port.vlans = Some(PortVlans { native, members: [native.unwrap_or(10)].into_iter().collect() });
     }
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     receive(&mut s, 0, [udp([mac(1), BROADCAST], [1, 2], [3, 4], 0)], 0);
     let outs: Vec<_> = (0..6).map(|out| transmit(&mut s, out, 1).frames).collect();
     let tagged: Vec<_> = LAG.iter().flat_map(|port| &outs[usize::from(*port)]).collect();
@@ -297,7 +298,7 @@ fn members_are_of_a_vlan_and_their_frames_leave_with_its_tag() {
 #[test]
 fn lags_come_and_go_while_frames_flow() {
     let (apart, together) = (params(6), six(HashFields::L4));
-    let mut s = Switch::<OwnedFrame>::new(apart.clone()).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(apart.clone()).unwrap();
     known(&mut s);
     let learned = s.fdb().len();
     s.set_link(PortId(4), false, 1);
@@ -334,7 +335,7 @@ fn members_of_several_lcores_are_one_port_to_all_of_them() {
     for (port, shard) in params.ports.iter_mut().zip([0, 0, 1, 1, 0, 1]) {
         port.shard = shard;
     }
-    let mut shards = Switch::<OwnedFrame>::sharded(&params, 2).unwrap();
+    let mut shards = Tapped::<OwnedFrame>::observed_shards(&params, 2).unwrap();
     for round in 0..200u64 {
         let now = round * 500;
         receive(&mut shards[0], 1, [udp([mac(101), mac(1)], [1, 2], [3, 4], 0)], now);
@@ -367,19 +368,19 @@ fn with_lacp(fields: HashFields) -> SwitchParams {
     params
 }
 
-fn lost(s: &Switch<OwnedFrame>, port: u16, reason: DropReason) -> u64 {
+fn lost(s: &Tapped<OwnedFrame>, port: u16, reason: DropReason) -> u64 {
     s.stats(PortId(port)).drops.0[reason as usize]
 }
 
-fn told(s: &mut Switch<OwnedFrame>, member: LagMember) {
+fn told(s: &mut Tapped<OwnedFrame>, member: LagMember) {
     LAG.iter().for_each(|port| s.set_lag_member(PortId(*port), member, 1));
 }
 
 #[test]
 fn members_carry_what_lacp_says_and_nothing_before() {
-    let mut s = Switch::<OwnedFrame>::new(with_lacp(HashFields::L4)).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(with_lacp(HashFields::L4)).unwrap();
     let broadcast = |n: u8| udp([mac(n), BROADCAST], [1, 2], [3, 4], 0);
-    let lens = |s: &mut Switch<OwnedFrame>| left(s).iter().map(Vec::len).collect::<Vec<_>>();
+    let lens = |s: &mut Tapped<OwnedFrame>| left(s).iter().map(Vec::len).collect::<Vec<_>>();
     receive(&mut s, 0, [broadcast(1)], 0);
     assert_eq!(lens(&mut s), [0, 0, 0, 1, 0, 1], "none of its members");
     receive(&mut s, 2, [broadcast(101), broadcast(102)], 0);
@@ -418,7 +419,7 @@ fn what_waits_at_a_member_that_is_taken_out_and_what_has_no_other_way_is_lost_by
     let mut params = with_lacp(HashFields::L2);
     let key = params.ports[0].profile.key(u64::from_be_bytes([0, 0, 2, 0, 0, 0, 0, 101]), 0);
     params.stations = vec![(key, PortId(1))];
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     let one = || udp([mac(1), mac(101)], [1, 2], [3, 4], 0);
     receive(&mut s, 0, [one()], 0);
     assert_eq!(lost(&s, 0, DropReason::LookupLagInactive), 1);
@@ -444,12 +445,12 @@ fn what_waits_at_a_member_that_is_taken_out_and_what_has_no_other_way_is_lost_by
 /// left to say when no member has one.
 #[test]
 fn what_can_only_be_flooded_to_a_lag_that_is_kept_out_is_lost_for_that() {
-    let mut s = Switch::<OwnedFrame>::new(with_lacp(HashFields::L4)).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(with_lacp(HashFields::L4)).unwrap();
     for port in [3, 5] {
         s.set_link(PortId(port), false, 0);
     }
     let reasons = [DropReason::LookupNoPort, DropReason::LookupLagInactive, DropReason::LookupAdminDown];
-    let flood = |s: &mut Switch<OwnedFrame>, now| {
+    let flood = |s: &mut Tapped<OwnedFrame>, now| {
         let before = reasons.map(|reason| lost(s, 0, reason));
         receive(
             s,
@@ -473,8 +474,8 @@ fn what_can_only_be_flooded_to_a_lag_that_is_kept_out_is_lost_for_that() {
 #[test]
 fn lacp_comes_and_goes_while_frames_flow() {
     let (plain, lacp) = (six(HashFields::L4), with_lacp(HashFields::L4));
-    let mut s = Switch::<OwnedFrame>::new(plain.clone()).unwrap();
-    let sends = |s: &mut Switch<OwnedFrame>| {
+    let mut s = Tapped::<OwnedFrame>::observed(plain.clone()).unwrap();
+    let sends = |s: &mut Tapped<OwnedFrame>| {
         receive(s, 0, [udp([mac(1), BROADCAST], [1, 2], [3, 4], 0)], 0);
         let outs = left(s);
         LAG.iter().map(|port| outs[usize::from(*port)].len()).sum::<usize>()
@@ -499,7 +500,7 @@ fn lacp_comes_and_goes_while_frames_flow() {
 fn other_lcores_hear_what_lacp_says() {
     let mut params = with_lacp(HashFields::L4);
     LAG.iter().for_each(|port| params.ports[usize::from(*port)].shard = 1);
-    let mut shards = Switch::<OwnedFrame>::sharded(&params, 2).unwrap();
+    let mut shards = Tapped::<OwnedFrame>::observed_shards(&params, 2).unwrap();
     let mut sends = |member: Option<LagMember>| {
         if let Some(member) = member {
             told(&mut shards[1], member);

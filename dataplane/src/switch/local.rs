@@ -7,7 +7,7 @@
 //! sends without end takes nothing from others, and what it says of one protocol nothing from the other one.
 
 use super::receive::ParsedFrame;
-use super::{PortParams, Switch, Wire};
+use super::{Observer, PortParams, Switch, Wire};
 use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::mmu::Admission;
@@ -138,7 +138,7 @@ impl Iterator for LocalReader {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// From now on frames of a protocol at `port` can be read, if it takes them ([`PortParams::lldp`], [`PortParams::lacp`],
     /// [`Switch::snoop`]). Allocates: not for a worker to call.
     pub fn read_local(&mut self, port: PortId, protocol: LocalProtocol) -> LocalReader {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::frame::OwnedFrame;
 use crate::lag::LagMember;
+use crate::switch::Tapped;
 use crate::switch::tests::{Tap, assert_conserved, params};
 use crate::switch::{Filter, TapOrder, What};
 use crate::types::{BURST, Burst};
@@ -15,17 +16,17 @@ fn frame(last: u8, ethertype: u16, len: usize, seed: u8) -> OwnedFrame {
     OwnedFrame::new(bytes)
 }
 
-fn receive(s: &mut Switch<OwnedFrame>, frames: impl IntoIterator<Item = OwnedFrame>, now: Nanos) {
+fn receive(s: &mut Tapped<OwnedFrame>, frames: impl IntoIterator<Item = OwnedFrame>, now: Nanos) {
     let mut burst: Burst<_> = frames.into_iter().collect();
     s.receive(PortId(0), &mut burst, now);
 }
 
-fn sent(s: &mut Switch<OwnedFrame>, port: u16) -> usize {
+fn sent(s: &mut Tapped<OwnedFrame>, port: u16) -> usize {
     let mut wire = Tap::of(BURST);
     s.transmit(PortId(port), BURST, 0, &mut wire)
 }
 
-fn dropped(s: &Switch<OwnedFrame>, reason: DropReason) -> u64 {
+fn dropped(s: &Tapped<OwnedFrame>, reason: DropReason) -> u64 {
     s.stats(PortId(0)).drops.0[reason as usize]
 }
 
@@ -34,7 +35,7 @@ fn slow_protocols_are_read_where_lacp_is_spoken_and_have_room_of_their_own() {
     let mut params = params(3);
     params.ports.iter_mut().for_each(|port| port.link_local = 0xfffd);
     (params.ports[0].lacp, params.ports[0].lldp) = (true, true);
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     let [mut lldp, mut lacp] =
         [LocalProtocol::Lldp, LocalProtocol::Lacp].map(|protocol| s.read_local(PortId(0), protocol));
     // Whether or not it may carry data.
@@ -57,11 +58,11 @@ fn slow_protocols_are_read_where_lacp_is_spoken_and_have_room_of_their_own() {
 }
 
 /// A switch of three ports whose first takes LLDP.
-fn switch(link_local: u16) -> Switch<OwnedFrame> {
+fn switch(link_local: u16) -> Tapped<OwnedFrame> {
     let mut params = params(3);
     params.ports.iter_mut().for_each(|port| port.link_local = link_local);
     params.ports[0].lldp = true;
-    Switch::new(params).unwrap()
+    Tapped::<OwnedFrame>::observed(params).unwrap()
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The one place where a lost frame is counted: where, why, and whether it was of a lossless class.
 
-use super::Switch;
 use super::flow_cache::{Destination, ForwardingDecision};
 use super::gate::Charged;
 use super::ports::Ports;
 use super::receive::header_of;
+use super::{Observer, Switch};
 use crate::drops::{DropReason, LosslessLoss, Side};
 use crate::egress::{BatchHeader, BatchList, FrameBatch, Queues};
 use crate::flows::{Cause, Where};
@@ -13,7 +13,7 @@ use crate::mmu::{Admission, PgIx};
 use crate::pfc::watchdog::Seen;
 use crate::types::{PRIORITIES, PortId};
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     fn where_lost(&self, reason: DropReason, header: &BatchHeader) -> Where {
         where_lost(&self.ports, &self.admission, reason, header)
     }
@@ -21,10 +21,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Counts a lost frame of `header`. The only way a frame in hand may be lost.
     #[cold]
     pub(super) fn drop_frame(&mut self, at: PortId, reason: DropReason, frame: F, header: &BatchHeader) {
-        if let Some(tap) = &mut self.tap {
-            let profile = &self.ports[at.index()].params.profile;
-            tap.dropped(at, reason, profile, frame.bytes(), frame.len());
-        }
+        let profile = &self.ports[at.index()].params.profile;
+        self.observer.lost(at, reason, profile, frame.bytes(), frame.len());
         let place = self.where_lost(reason, header);
         self.ports[at.index()].attribute_loss(place, 1, |_| Some(&frame));
         drop(frame);
@@ -40,14 +38,14 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let totals = self.queues.seal(&list, |_| 0);
         self.count_received(port, decision.tc(), u64::from(totals.frames), u64::from(totals.bytes));
         let place = self.where_lost(reason, &header);
-        let Self { ports, queues, admission, tap, .. } = self;
+        let Self { ports, queues, admission, observer, .. } = self;
         let input = &mut ports[port.index()];
         while !list.is_empty() {
             queues.take_first(&mut list, |batch| {
                 let frames = batch.len() as u32;
-                if let Some(tap) = tap {
+                if observer.looks_on() {
                     for frame in (0..frames).filter_map(|at| batch.any(at as usize)) {
-                        tap.dropped(port, reason, &input.params.profile, frame.bytes(), frame.len());
+                        observer.lost(port, reason, &input.params.profile, frame.bytes(), frame.len());
                     }
                 }
                 input.attribute_loss(place, frames, |at| batch.any(at as usize));

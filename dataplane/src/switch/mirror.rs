@@ -8,10 +8,10 @@
 //! A frame is copied as it comes in, before anything is decided about it, and as it leaves, when the scheduler has taken
 //! it. A switch without mirrors asks once per burst.
 
-use super::Switch;
+use super::Filter;
 use super::lost::count_lost;
 use super::mirror_reader::MirrorHead;
-use super::tap::Filter;
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::egress::BatchHeader;
 use crate::frame::Frame;
@@ -62,7 +62,7 @@ fn header_of_copy(admission: &impl Admission, at: PortId, queue: u8, now: Nanos)
     BatchHeader { rx_ns: now, pg, in_port: at.0, queue, ..BatchHeader::NONE }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Copies those frames of a burst that mirrors want.
     #[cold]
     #[inline(never)]

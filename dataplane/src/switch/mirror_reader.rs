@@ -1,7 +1,7 @@
 //! Copies of mirrors for whoever reads them beside the switch, e.g. to write a file: a bounded ring of each shard. What does not
 //! fit is lost as `mirror.file_no_room`, and nobody waits for a reader.
 
-use super::Switch;
+use super::{Observer, Switch};
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::types::{Nanos, PortId};
@@ -101,7 +101,7 @@ impl MirrorReader {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// From now on copies of mirrors to a reader can be read; those of this shard. Sets addresses of 16 MiB aside, of which memory is taken as
     /// it is used: not for a worker to call.
     pub fn read_mirrors(&mut self) -> MirrorReader {

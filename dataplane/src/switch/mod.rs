@@ -22,10 +22,12 @@ mod copies;
 mod copying;
 mod decide;
 mod explain;
+mod filter;
 mod flood;
 mod flow_cache;
 mod flows;
 mod flush;
+mod follow;
 mod gate;
 mod handoff;
 mod held;
@@ -35,6 +37,7 @@ mod local;
 mod lost;
 mod mirror;
 mod mirror_reader;
+mod observer;
 mod params;
 mod ports;
 mod receive;
@@ -48,13 +51,15 @@ mod vlan;
 
 pub use apply::{ApplyError, Change, ChangeError};
 pub use channels::{Peer, peers};
+pub use filter::Filter;
 pub use handoff::{FRAMES_IN_FLIGHT, bytes_in_flight};
 pub use local::{LLDP_ETHERTYPE, LocalFrame, LocalProtocol, LocalReader, SLOW_ETHERTYPE};
 pub use mirror::{MirrorParams, MirrorTo};
 pub use mirror_reader::{MirrorHead, MirrorReader};
+pub use observer::{Arrival, Beside, HandedOn, Interest, Key, Observer, Record, Taken, What, kind_word};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
 pub use snooping::Unjoined;
-pub use tap::{Arrival, Filter, HandedOn, Key, Record, Tap, TapOrder, TapReader, What, kind_word};
+pub use tap::{Tap, TapOrder, TapReader, TapSlot, Tapped};
 pub use view::Conservation;
 
 use crate::drops::DropReason;
@@ -165,9 +170,10 @@ struct OwnPort<F: Frame> {
 /// What concerns a port is asked of, and said to, the shard that owns it ([`Switch::owns`]): methods that take the index
 /// of a port panic on one of another shard, but for those about grants.
 ///
-/// `F` is the frame, `A` the admission policy; weir's own [`Mmu`] unless a published model is compared.
+/// `F` is the frame, `A` the admission policy: weir's own [`Mmu`] unless a published model is compared. `O` looks on: nobody, or on a switch
+/// that is looked at while it runs a [`TapSlot`].
 #[derive(Debug)]
-pub struct Switch<F: Frame, A = Mmu> {
+pub struct Switch<F: Frame, A = Mmu, O = ()> {
     ports: Ports<F>,
     /// Which shard owns each port.
     owner: Vec<u8>,
@@ -215,11 +221,11 @@ pub struct Switch<F: Frame, A = Mmu> {
     publish_cursor: usize,
     publish_at: Nanos,
     draining: bool,
-    /// Follows single frames, where somebody wants to know.
-    tap: Option<Box<Tap>>,
+    /// Who looks on.
+    observer: O,
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Lets `port` send: control frames first, then at most `budget` data frames (`BURST` at most are
     /// staged at a time). As many as `BURST` more are granted to the lcores they came from. Returns how many data frames the wire took.
     #[inline]
@@ -231,7 +237,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
             self.stage_mirrored(port, budget, now);
         }
         self.tell_peers();
-        if self.tap.is_some() {
+        if self.observer.looks_on() {
             return self.hand_over_watched(port, now, wire);
         }
         self.hand_over(port, now, wire)
@@ -260,7 +266,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         if !self.mirrors.is_empty() {
             self.mirror_staged(port, before, now);
         }
-        let sent = if self.tap.is_some() {
+        let sent = if self.observer.looks_on() {
             self.hand_over_watched(port, now, wire)
         } else {
             self.hand_over_granted(port, now, wire)
@@ -277,7 +283,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// Everything that does not happen on account of a frame. Call once per loop turn, or at
     /// [`Switch::next_event`] in virtual time.
     pub fn tick(&mut self, now: Nanos) {
-        self.tell_tap(now);
+        self.observer.time(now);
         self.take_from_peers(now);
         self.resume_due();
         self.watch(now);

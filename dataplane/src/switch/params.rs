@@ -9,7 +9,7 @@ use super::ports::{PortStatus, Ports, RemotePort};
 use super::snooping::Snooping;
 use super::stage::Stage;
 use super::tick::Ageing;
-use super::{MirrorParams, OwnPort, Peer, Switch, peers};
+use super::{MirrorParams, Observer, OwnPort, Peer, Switch, peers};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::ecn::{MarkAt, Wred};
@@ -18,7 +18,7 @@ use crate::fdb::{Fdb, FdbFull};
 use crate::flows::{FlowParams, FlowRecorder};
 use crate::frame::{Frame, FrameRow};
 use crate::lag::{LagMember, LagParams, Lags};
-use crate::mmu::{Mmu, MmuError, MmuParams};
+use crate::mmu::{Admission, Mmu, MmuError, MmuParams};
 use crate::parse::{Profile, in_vlan};
 use crate::pfc::generate::{GenerateConfig, Generator};
 use crate::pfc::react::{ReactConfig, Reaction};
@@ -206,23 +206,41 @@ pub(super) fn marking(port: &PortParams) -> ([Wred; PRIORITIES], u8, u8) {
 }
 
 impl<F: Frame> Switch<F> {
-    /// A switch in one piece, for one lcore or for virtual time.
+    /// A switch in one piece, for one lcore or for virtual time, that nobody looks at.
     ///
     /// # Errors
     /// [`SwitchError`].
     pub fn new(params: SwitchParams) -> Result<Self, SwitchError> {
-        let mut params = params;
-        params.ports.iter_mut().for_each(|port| port.shard = 0);
-        let mut shards = Self::sharded(&params, 1)?;
-        Ok(shards.swap_remove(0))
+        Self::observed(params)
     }
 
-    /// One switch in `shards` pieces, each to be driven by one lcore. A shard touches only the ports
-    /// whose `shard` is its index.
+    /// One that nobody looks at, in `shards` pieces: see [`Switch::observed_shards`].
     ///
     /// # Errors
     /// [`SwitchError`].
     pub fn sharded(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
+        Self::observed_shards(params, shards)
+    }
+}
+
+impl<F: Frame, O: Observer + Default> Switch<F, Mmu, O> {
+    /// A switch in one piece with an observer.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn observed(params: SwitchParams) -> Result<Self, SwitchError> {
+        let mut params = params;
+        params.ports.iter_mut().for_each(|port| port.shard = 0);
+        let mut shards = Self::observed_shards(&params, 1)?;
+        Ok(shards.swap_remove(0))
+    }
+
+    /// One switch in `shards` pieces, each to be driven by one lcore and with an observer of its own. A shard touches only the ports
+    /// whose `shard` is its index.
+    ///
+    /// # Errors
+    /// [`SwitchError`].
+    pub fn observed_shards(params: &SwitchParams, shards: usize) -> Result<Vec<Self>, SwitchError> {
         let mmus = Mmu::sharded(&params.mmu, shards)?;
         let rings = peers(shards, params.frames, params.frames.min(params.ports.len() * FRAMES_IN_FLIGHT));
         mmus.into_iter()
@@ -240,8 +258,8 @@ fn copies<F: Frame>(params: &SwitchParams, shards: usize) -> Vec<Copies> {
     Copies::sharded(params.copied, lists, shards)
 }
 
-impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
-    /// A switch in one piece with another admission policy, for comparison in virtual time.
+impl<F: Frame, A: Admission> Switch<F, A> {
+    /// A switch in one piece, that nobody looks at, with another admission policy, for comparison in virtual time.
     ///
     /// # Errors
     /// [`SwitchError`].
@@ -249,7 +267,9 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
         let copies = copies::<F>(params, 1).swap_remove(0);
         Self::assemble(params, admission, 0, vec![None], copies)
     }
+}
 
+impl<F: Frame, A: Admission, O: Observer + Default> Switch<F, A, O> {
     fn assemble(
         params: &SwitchParams,
         admission: A,
@@ -363,7 +383,7 @@ impl<F: Frame, A: crate::mmu::Admission> Switch<F, A> {
             publish_cursor: 0,
             publish_at: if params.observed { 0 } else { Nanos::MAX },
             draining: false,
-            tap: None,
+            observer: O::default(),
         };
         switch.ports.ids().for_each(|port| switch.note_slow_path_queues(port));
         let own: Vec<PortId> = switch.ports.own_ids().collect();

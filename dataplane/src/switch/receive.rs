@@ -7,9 +7,9 @@
 
 use super::flow_cache::{FlowCache, ForwardingDecision, Probe};
 use super::local::LocalProtocol;
+use super::observer::Interest;
 use super::snooping::Snooped;
-use super::tap::Interest;
-use super::{OwnPort, PortParams, Switch};
+use super::{Observer, OwnPort, PortParams, Switch};
 use crate::classify::Class;
 use crate::drops::DropReason;
 use crate::egress::{BatchHeader, Meta};
@@ -107,7 +107,7 @@ pub(super) struct RxContext {
     pub waiting: u64,
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Frames received on `port`; takes all of them. Each is queued, consumed or dropped with a reason.
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
@@ -304,9 +304,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 &read
             }
         };
-        let interest = self.tap.as_ref().map_or(Interest::None, |tap| {
-            tap.interest(port, &self.ports[port.index()].params.profile, &frame)
-        });
+        let profile = &self.ports[port.index()].params.profile;
+        let interest = self.observer.interest(port, profile, frame.bytes(), frame.len());
         if headers.action == Action::Consume {
             return match interest {
                 Interest::Frame => self.receive_watched(port, frame, headers, |switch, frame, headers| {

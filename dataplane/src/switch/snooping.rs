@@ -5,10 +5,10 @@
 //! which ports ([`Switch::set_members`]), and where those go that nobody has joined ([`Switch::snoop`]). No decision is kept about such
 //! frames, so each of them is looked at; all others never are.
 
-use super::Switch;
 use super::flow_cache::Several;
 use super::local::LocalProtocol;
 use super::receive::{Action, ParsedFrame, RxContext};
+use super::{Observer, Switch};
 use crate::fdb::{FdbFull, GroupId};
 use crate::frame::Frame;
 use crate::mmu::Admission;
@@ -41,7 +41,7 @@ pub(super) enum Snooped {
     Ends,
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// From now on a VLAN (0: frames without a tag, where ports know of no VLANs) is snooped, and frames for groups that nobody has
     /// joined go `to` these ports; `None`: it is not snooped.
     ///

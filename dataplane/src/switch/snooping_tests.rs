@@ -1,11 +1,12 @@
 //! Where frames of groups go in VLANs that are snooped, and which are read on the way.
 
 use super::super::tests::{assert_conserved, frame, params, receive, transmit};
-use super::super::{Filter, LocalReader, Switch, Tap, TapOrder, What};
+use super::super::{Filter, LocalReader, Tap, TapOrder, What};
 use super::*;
 use crate::drops::DropReason;
 use crate::frame::OwnedFrame;
 use crate::parse::Profile;
+use crate::switch::Tapped;
 use crate::types::{Mac, PortId};
 use crate::vlan::PortVlans;
 
@@ -63,16 +64,16 @@ fn mld(to: u64, kind: u8) -> OwnedFrame {
 }
 
 /// A switch of four ports of which all frames of port 0 that are to be read can be.
-fn switch(snooped: Option<Unjoined>) -> (Switch<OwnedFrame>, LocalReader) {
-    let mut s = Switch::<OwnedFrame>::new(params(4)).unwrap();
+fn switch(snooped: Option<Unjoined>) -> (Tapped<OwnedFrame>, LocalReader) {
+    let mut s = Tapped::<OwnedFrame>::observed(params(4)).unwrap();
     s.snoop(0, snooped).unwrap();
     let reader = s.read_local(PortId(0), LocalProtocol::Membership);
     (s, reader)
 }
 
 /// How often frames of port 0 leave by each of the others, and what is lost.
-fn left(s: &mut Switch<OwnedFrame>, frames: impl IntoIterator<Item = OwnedFrame>) -> ([usize; 3], u64) {
-    let lost = |s: &Switch<OwnedFrame>| s.stats(PortId(0)).drops.0[DropReason::LookupNoReceiver as usize];
+fn left(s: &mut Tapped<OwnedFrame>, frames: impl IntoIterator<Item = OwnedFrame>) -> ([usize; 3], u64) {
+    let lost = |s: &Tapped<OwnedFrame>| s.stats(PortId(0)).drops.0[DropReason::LookupNoReceiver as usize];
     let before = lost(s);
     receive(s, 0, frames, 1);
     let left = [1, 2, 3].map(|out| transmit(s, out, 1).frames.len());
@@ -144,7 +145,7 @@ fn only_its_own_vlan_is_snooped() {
     let mut params = params(4);
     let trunk = PortVlans { native: Some(10), members: [10, 20].into_iter().collect() };
     params.ports.iter_mut().for_each(|port| port.vlans = Some(trunk.clone()));
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     let reader = s.read_local(PortId(0), LocalProtocol::Membership);
     s.snoop(10, Some([Some(set(&[1])), None])).unwrap();
     s.set_members(key(GROUP, 10), Some(set(&[2]))).unwrap();
@@ -164,7 +165,7 @@ fn a_configured_group_stays_what_it_is_and_others_make_room() {
     let mut params = params(4);
     params.groups = vec![(key(GROUP, 0), set(&[1, 2]))];
     params.fdb_capacity = 16;
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     s.snoop(0, Some([Some(set(&[3])), None])).unwrap();
     for ports in [Some(set(&[3])), None] {
         s.set_members(key(GROUP, 0), ports).unwrap();
@@ -206,7 +207,7 @@ fn every_shard_sends_to_members_wherever_they_are() {
     let mut params = params(4);
     params.ports[1].shard = 1;
     params.ports[2].shard = 1;
-    let mut shards = Switch::<OwnedFrame>::sharded(&params, 2).unwrap();
+    let mut shards = Tapped::<OwnedFrame>::observed_shards(&params, 2).unwrap();
     for s in &mut shards {
         s.snoop(0, Some([Some(set(&[3])), None])).unwrap();
         s.set_members(key(GROUP, 0), Some(set(&[0, 2]))).unwrap();

@@ -6,7 +6,8 @@ use crate::frame::{Frame, OwnedFrame};
 use crate::mmu::{Limit, MmuParams};
 use crate::portset::PortSet;
 use crate::storm_control::{FloodKind, FloodLimit, StormControl};
-use crate::switch::{Change, Filter, Switch, SwitchParams, Tap, TapOrder, UnknownUnicast, What};
+use crate::switch::Tapped;
+use crate::switch::{Change, Filter, SwitchParams, Tap, TapOrder, UnknownUnicast, What};
 use crate::types::{Nanos, PortId};
 
 const EVERYBODY: u64 = 0xffff_ffff_ffff - 0x0200_0000_0000;
@@ -23,14 +24,14 @@ fn limited(kinds: &[FloodKind], burst: Nanos) -> SwitchParams {
     params
 }
 
-fn drops(s: &Switch<OwnedFrame>, port: u16) -> Vec<(DropReason, u64)> {
+fn drops(s: &Tapped<OwnedFrame>, port: u16) -> Vec<(DropReason, u64)> {
     let counted = &s.stats(PortId(port)).drops.0;
     let all = DropReason::ALL.iter().map(|reason| (*reason, counted[*reason as usize]));
     all.filter(|(_, n)| *n > 0).collect()
 }
 
 /// Frames that have left by each port.
-fn left(s: &mut Switch<OwnedFrame>, now: Nanos) -> Vec<usize> {
+fn left(s: &mut Tapped<OwnedFrame>, now: Nanos) -> Vec<usize> {
     (0..4).map(|out| transmit(s, out, now).frames.len()).collect()
 }
 
@@ -41,7 +42,7 @@ fn each_kind_is_cut_to_its_rate_and_lost_by_its_name() {
         (FloodKind::UnknownUnicast, 99),
         (FloodKind::Multicast, GROUP + 1),
     ] {
-        let mut s = Switch::new(limited(&[kind], 3)).unwrap();
+        let mut s = Tapped::<OwnedFrame>::observed(limited(&[kind], 3)).unwrap();
         let burst = |n: usize| (0..n).map(|_| frame(1, to, 0, 64));
         receive(&mut s, 0, burst(10), 100 * MS);
         assert_eq!(left(&mut s, 100 * MS), [0, 4, 4, 4], "{kind:?}");
@@ -67,7 +68,7 @@ fn what_is_not_flooded_has_no_limit() {
     let standard = crate::parse::Profile::standard();
     params.groups = vec![(standard.key(0x0300_0000_0007, 0), [PortId(2)].into_iter().collect::<PortSet>())];
     params.stations = vec![(standard.key(0x0200_0000_0009, 0), PortId(3))];
-    let mut s = Switch::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     // A known station, a static entry, a static group, a bridge of the spanning tree.
     receive(&mut s, 1, [frame(5, 9, 0, 64)], 0);
     left(&mut s, 0);
@@ -87,7 +88,7 @@ fn what_is_not_flooded_has_no_limit() {
 fn a_station_that_is_to_be_dropped_anyway_takes_nothing_of_the_limit() {
     let mut params = limited(&[FloodKind::UnknownUnicast], 0);
     params.ports[0].unknown_unicast = UnknownUnicast::Drop;
-    let mut s = Switch::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     receive(&mut s, 0, (0..5).map(|_| frame(1, 99, 0, 64)), 0);
     assert_eq!(drops(&s, 0), [(DropReason::LookupUnknown, 5)]);
     assert_eq!(s.gauges(PortId(0), 0).flood_exceeded, 0);
@@ -96,7 +97,7 @@ fn a_station_that_is_to_be_dropped_anyway_takes_nothing_of_the_limit() {
 /// The sender is learned from what is dropped: its station is where it is, and unicast to it goes one way.
 #[test]
 fn a_policed_frame_is_learned_from() {
-    let mut s = Switch::new(limited(&[FloodKind::Broadcast], 0)).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(limited(&[FloodKind::Broadcast], 0)).unwrap();
     receive(&mut s, 0, [frame(1, EVERYBODY, 0, 64), frame(2, EVERYBODY, 0, 64)], 0);
     assert_eq!(left(&mut s, 0), [0, 1, 1, 1]);
     receive(&mut s, 3, [frame(7, 2, 0, 64)], 0);
@@ -109,7 +110,7 @@ fn a_lossless_frame_above_the_limit_is_a_lossless_loss() {
     params.mmu = MmuParams::lossy(4, 1 << 20);
     params.mmu.pgs[3].lossless = true;
     (params.mmu.pgs[3].limit, params.mmu.pgs[3].headroom) = (Limit::fixed(1 << 16), 1 << 14);
-    let mut s = Switch::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     receive(&mut s, 0, (0..3).map(|_| frame(1, EVERYBODY, 24, 64)), 0);
     receive(&mut s, 0, (0..4).map(|_| frame(1, EVERYBODY, 0, 64)), 0);
     assert_eq!(drops(&s, 0), [(DropReason::IngressBroadcastLimit, 6)]);
@@ -122,7 +123,7 @@ fn a_lossless_frame_above_the_limit_is_a_lossless_loss() {
 fn limits_come_change_and_go_while_the_switch_runs() {
     let none = params(4);
     let one = limited(&[FloodKind::Broadcast], 0);
-    let mut s = Switch::new(none.clone()).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(none.clone()).unwrap();
     let mut go = |from: &SwitchParams, to: &SwitchParams, now| {
         s.apply(&mut Change::between(from, to).unwrap(), now).unwrap();
         receive(&mut s, 0, (0..5).map(|_| frame(1, EVERYBODY, 0, 64)), now);
@@ -140,7 +141,7 @@ fn limits_come_change_and_go_while_the_switch_runs() {
 
 #[test]
 fn who_follows_a_frame_sees_why_it_is_lost() {
-    let mut s = Switch::new(limited(&[FloodKind::Broadcast], 0)).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(limited(&[FloodKind::Broadcast], 0)).unwrap();
     let order = TapOrder { port: PortId(0), filter: Filter::default(), count: 2, bytes: 0, drops: false };
     let (tap, reader) = Tap::new(order);
     s.arm(Some(Box::new(tap)));

@@ -2,12 +2,17 @@
 
 use super::*;
 use crate::ecn::{MarkAt, ONE_Q32, Wred};
+use crate::fdb::Lookup;
 use crate::frame::OwnedFrame;
 use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::parse::Variant;
 use crate::rng::Rng;
+use crate::switch::Tapped;
+use crate::switch::{Arrival, Wire};
 use crate::switch::{SwitchParams, UnknownUnicast};
+use crate::types::Mac;
 use crate::types::{BURST, Burst, PRIORITIES};
+use std::net::IpAddr;
 
 /// Four ports at 1G, 8 MiB of buffer, class 3 lossless.
 fn params(shards: usize) -> SwitchParams {
@@ -61,7 +66,7 @@ impl Wire<OwnedFrame> for Out {
     }
 }
 
-type Sut = Switch<OwnedFrame>;
+type Sut = Tapped<OwnedFrame>;
 
 fn receive(switch: &mut Sut, port: u16, frames: impl IntoIterator<Item = OwnedFrame>, now: Nanos) {
     let mut burst: Burst<_> = frames.into_iter().collect();
@@ -110,7 +115,7 @@ const SECOND: Nanos = 1_000_000_000;
 
 #[test]
 fn a_frame_is_followed_from_port_to_port() {
-    let mut switch = Sut::new(params(1)).unwrap();
+    let mut switch = Sut::observed(params(1)).unwrap();
     greet(&mut switch);
     let mut reader = armed(
         &mut switch,
@@ -148,7 +153,7 @@ fn a_frame_is_followed_from_port_to_port() {
 
 #[test]
 fn who_stands_behind_a_port_knows_a_frame_that_is_followed_by_its_place() {
-    let mut switch = Sut::new(params(1)).unwrap();
+    let mut switch = Sut::observed(params(1)).unwrap();
     greet(&mut switch);
     let (tap, mut reader) = Tap::new(order(1, 2));
     let behind: PortSet = [PortId(0)].into_iter().collect();
@@ -172,7 +177,7 @@ fn who_is_watched_does_the_same() {
         let mut params = params(1);
         let wred = Wred { kmin: 2_000, kmax: 20_000, pmax: ONE_Q32 / 2, at: MarkAt::Dequeue };
         params.ports.iter_mut().for_each(|port| port.mark[3] = Some(wred));
-        let mut switch = Sut::new(params).unwrap();
+        let mut switch = Sut::observed(params).unwrap();
         greet(&mut switch);
         let mut reader = watch.then(|| armed(&mut switch, order(1, 100)));
         let (mut rng, mut wire, mut told) = (Rng::new(seed), Out::default(), Vec::new());
@@ -221,7 +226,7 @@ fn who_is_watched_does_the_same() {
 
 #[test]
 fn a_loss_is_told_with_its_reason() {
-    let mut switch = Sut::new(strict()).unwrap();
+    let mut switch = Sut::observed(strict()).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, order(1, 10));
     receive(&mut switch, 1, [frame(1, 0xee, 26, 100), frame(1, 1, 26, 100), frame(1, 0, 26, 100)], SECOND);
@@ -241,7 +246,7 @@ fn a_loss_is_told_with_its_reason() {
 fn every_copy_of_a_flooded_frame_is_followed() {
     let mut params = params(1);
     params.mmu.least_charge = 80;
-    let mut switch = Sut::new(params).unwrap();
+    let mut switch = Sut::observed(params).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, order(1, 1));
     receive(&mut switch, 1, [frame(1, 0xee, 26, 100)], SECOND);
@@ -265,7 +270,7 @@ fn every_copy_of_a_flooded_frame_is_followed() {
 
 #[test]
 fn a_tap_on_drops_hinders_nobody() {
-    let mut switch = Sut::new(strict()).unwrap();
+    let mut switch = Sut::observed(strict()).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, TapOrder { drops: true, ..order(1, 2) });
     assert!(switch.slow_path_queues.iter().all(|h| *h == 0));
@@ -285,7 +290,7 @@ fn a_tap_on_drops_hinders_nobody() {
 fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
     let mut params = params(2);
     params.ports.iter_mut().for_each(|port| port.tx_per_lcore = tx_per_lcore);
-    let mut shards = Sut::sharded(&params, 2).unwrap();
+    let mut shards = Sut::observed_shards(&params, 2).unwrap();
     for port in 0..4 {
         receive(&mut shards[port % 2], port as u16, [frame(port as u8, 0xee, 0, 60)], 0);
     }
@@ -338,7 +343,7 @@ fn frames_that_leave_by_another_lcore_make_room_for_others() {
     for tx_per_lcore in [false, true] {
         let mut params = params(2);
         params.ports.iter_mut().for_each(|port| port.tx_per_lcore = tx_per_lcore);
-        let [a, b] = &mut <[_; 2]>::try_from(Sut::sharded(&params, 2).unwrap()).unwrap();
+        let [a, b] = &mut <[_; 2]>::try_from(Sut::observed_shards(&params, 2).unwrap()).unwrap();
         receive(a, 0, [frame(0, 0xee, 0, 60)], 0);
         let mut wire = Out::default();
         let mut turn = |a: &mut Sut, b: &mut Sut, now| {
@@ -392,7 +397,7 @@ fn frames_that_leave_by_another_lcore_make_room_for_others() {
 
 #[test]
 fn what_finds_no_room_is_counted_and_forwarded_all_the_same() {
-    let mut switch = Sut::new(params(1)).unwrap();
+    let mut switch = Sut::observed(params(1)).unwrap();
     greet(&mut switch);
     let mut reader = armed(&mut switch, TapOrder { bytes: 1600, ..order(1, u64::MAX) });
     let mut wire = Out::default();

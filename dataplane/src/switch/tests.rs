@@ -1,7 +1,6 @@
 //! The verbs on a small switch, frame by frame.
 
 use super::mirror::{MirrorParams, MirrorTo};
-use super::tap::Filter;
 use super::*;
 use crate::classify::{Classifier, Maps, default_trust};
 use crate::drops::DropReason;
@@ -139,8 +138,8 @@ pub(super) fn frame(from: u64, to: u64, dscp: u8, len: usize) -> OwnedFrame {
     OwnedFrame::new(bytes)
 }
 
-pub(super) fn receive(
-    switch: &mut Switch<OwnedFrame>,
+pub(super) fn receive<O: Observer>(
+    switch: &mut Switch<OwnedFrame, Mmu, O>,
     at: u16,
     frames: impl IntoIterator<Item = OwnedFrame>,
     now: Nanos,
@@ -150,7 +149,7 @@ pub(super) fn receive(
     assert!(burst.is_empty());
 }
 
-pub(super) fn transmit(switch: &mut Switch<OwnedFrame>, at: u16, now: Nanos) -> Tap {
+pub(super) fn transmit<O: Observer>(switch: &mut Switch<OwnedFrame, Mmu, O>, at: u16, now: Nanos) -> Tap {
     let mut tap = Tap { room: BURST, ..Tap::default() };
     while switch.transmit(PortId(at), BURST, now, &mut tap) > 0 {}
     tap
@@ -169,7 +168,7 @@ fn two_shards(params: SwitchParams) -> [Switch<OwnedFrame>; 2] {
     [a, b]
 }
 
-pub(super) fn assert_conserved(switch: &Switch<OwnedFrame>) {
+pub(super) fn assert_conserved<O: Observer>(switch: &Switch<OwnedFrame, Mmu, O>) {
     assert_eq!(switch.conservation().error(), 0, "{:?}", switch.conservation());
     switch.admission().audit().unwrap();
 }

@@ -1,7 +1,7 @@
 //! What does not happen on account of a frame: other lcores, resumes, watchdog, ageing, publishing.
 
-use super::Switch;
 use super::ports::Ports;
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::fdb::FdbEvent;
 use crate::frame::Frame;
@@ -90,7 +90,7 @@ impl Ageing {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// News can be told to everybody.
     pub(super) fn news_have_room(&self) -> bool {
         self.peers.iter().flatten().all(|peer| peer.news_to.slots() > 0)

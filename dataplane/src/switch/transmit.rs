@@ -3,10 +3,10 @@
 use super::channels::Note;
 use super::copies::Copies;
 use super::handoff::{IN_FLIGHT_MAX, ReturnPath};
+use super::observer::Taken;
 use super::stage::Staged;
-use super::tap::Taken;
 use super::tick::xon;
-use super::{Key, OwnPort, Switch, Wire};
+use super::{Key, Observer, OwnPort, Switch, Wire};
 use crate::ecn;
 use crate::egress::{
     BATCH_MAX, BatchHeader, BatchTotals, FrameBatch, Front, Limits, Meta, QueuePick, Queues, Shaper, Standing,
@@ -95,7 +95,7 @@ impl Room {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// PFC leaves ahead of all data and is not subject to pause (C13).
     #[inline(always)]
     pub(super) fn transmit_control(&mut self, port: PortId, now: Nanos, wire: &mut impl Wire<F>) {
@@ -109,7 +109,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     /// or [`BURST`] have been granted to other lcores.
     #[inline(always)]
     pub(super) fn stage(&mut self, out: PortId, budget: usize, now: Nanos) {
-        let Self { ports, queues, rng, admission, peers, owner, tap, copies, .. } = self;
+        let Self { ports, queues, rng, admission, peers, owner, observer, copies, .. } = self;
         let port = &mut ports[out.index()];
         let budget = budget.min(port.stage.capacity());
         let mut ready = queues.occupied(out);
@@ -127,7 +127,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         }
         port.scheduler.refill(now);
         let charge_of = |len| admission.charge(len);
-        let watched = tap.as_ref().map(|_| (now, &*copies));
+        let watched = observer.looks_on().then_some((now, &*copies));
         let return_path = ReturnPath { peers, owner };
         let mut departure = Departure { rng, return_path, charge_of, out, queue: 0, granted: 0, watched };
         let mut room = Room { here, granted: BURST.min(IN_FLIGHT_MAX.saturating_sub(port.in_flight)) };

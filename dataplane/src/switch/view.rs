@@ -2,7 +2,7 @@
 
 use super::channels::Note;
 use super::ports::PortStatus;
-use super::{OwnPort, Peer, Switch};
+use super::{Observer, OwnPort, Peer, Switch};
 use crate::drops::DropReason;
 use crate::ecn::Wred;
 use crate::egress::Microbursts;
@@ -10,7 +10,7 @@ use crate::fdb::{Fdb, FdbPage};
 use crate::flows::PortFlows;
 use crate::frame::Frame;
 use crate::lag::LagMember;
-use crate::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
+use crate::mmu::{Admission, Mmu, PERSISTENT, PgIx, QueueIx};
 use crate::pfc::generate::{Generator, Source};
 use crate::pfc::react::Reaction;
 use crate::pfc::watchdog::Watchdog;
@@ -60,7 +60,7 @@ impl Conservation {
     }
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// Number of ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
@@ -425,7 +425,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
     }
 }
 
-impl<F: Frame> Switch<F> {
+impl<F: Frame, O: Observer> Switch<F, Mmu, O> {
     /// Enters the books of this shard and the pools as it sees them; the loop's own part stays.
     pub fn fill_loop_stats(&self, loop_stats: &mut LoopStats) {
         let books = self.conservation();

@@ -1,10 +1,10 @@
 //! Tags of frames between the VLANs of their ports ([`crate::vlan`]): they are changed before a frame is charged, so that
 //! what is charged, queued, shaped and sent has one length.
 
-use super::Switch;
 use super::batching::AdmissionGroup;
 use super::lost::{count_lost, where_lost};
 use super::receive::{ParsedFrame, Received, RxContext};
+use super::{Observer, Switch};
 use crate::drops::DropReason;
 use crate::egress::Meta;
 use crate::frame::Frame;
@@ -20,7 +20,7 @@ struct NewTag {
     vid: u16,
 }
 
-impl<F: Frame, A: Admission> Switch<F, A> {
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// What is done to the tag of a frame that leaves by `out`. `None`: that is no member of its VLAN.
     pub(super) fn retag(&self, out: PortId, headers: &ParsedFrame) -> Option<Retag> {
         match (headers.vlan, &self.vlans) {
@@ -71,7 +71,7 @@ impl<F: Frame, A: Admission> Switch<F, A> {
         let new = self.new_tag(port, decision.tc());
         let longest = self.ports.params(decision.out().index()).profile.max_frame();
         let header = super::receive::header_of(port, decision, 0);
-        let Self { ports, queues, admission, tap, .. } = self;
+        let Self { ports, queues, admission, observer, .. } = self;
         let came = queues.seal(&list, |len| admission.charge(len));
         let (mut too_long, mut no_memory) = (0, 0);
         queues.edit(&mut list, |frame, _| {
@@ -83,10 +83,8 @@ impl<F: Frame, A: Admission> Switch<F, A> {
                 return true;
             };
             *lost += 1;
-            if let Some(tap) = tap {
-                let profile = &ports[port.index()].params.profile;
-                tap.dropped(port, reason, profile, frame.bytes(), frame.len());
-            }
+            let profile = &ports[port.index()].params.profile;
+            observer.lost(port, reason, profile, frame.bytes(), frame.len());
             let place = where_lost(ports, admission, reason, &header);
             ports[port.index()].attribute_loss(place, 1, |_| Some(&*frame));
             false

@@ -1,8 +1,9 @@
 use super::super::tests::{assert_conserved, frame, params, receive, transmit};
-use super::super::{Change, Filter, Switch, SwitchParams, Tap, TapOrder, What};
+use super::super::{Change, Filter, SwitchParams, Tap, TapOrder, What};
 use super::*;
 use crate::frame::OwnedFrame;
 use crate::rng::Rng;
+use crate::switch::Tapped;
 use crate::switch::UnknownUnicast;
 use crate::types::BURST;
 use crate::vlan::PortVlans;
@@ -39,12 +40,12 @@ fn q(pcp: u16, vid: u16) -> (u16, u16, u16) {
 }
 
 /// What left by each port.
-fn left(s: &mut Switch<OwnedFrame>) -> Vec<Vec<Vec<u8>>> {
+fn left(s: &mut Tapped<OwnedFrame>) -> Vec<Vec<Vec<u8>>> {
     let ports = s.ports() as u16;
     (0..ports).map(|out| transmit(s, out, 1).frames).collect()
 }
 
-fn drops(s: &Switch<OwnedFrame>, port: u16) -> Vec<(DropReason, u64)> {
+fn drops(s: &Tapped<OwnedFrame>, port: u16) -> Vec<(DropReason, u64)> {
     let counted = &s.stats(PortId(port)).drops.0;
     DropReason::ALL
         .iter()
@@ -55,7 +56,7 @@ fn drops(s: &Switch<OwnedFrame>, port: u16) -> Vec<(DropReason, u64)> {
 
 #[test]
 fn a_flooded_frame_stays_in_its_vlan_and_leaves_with_a_tag_or_without() {
-    let mut s = Switch::<OwnedFrame>::new(five()).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(five()).unwrap();
     let (plain, in_10) = (tagged(1, EVERYBODY, &[]), tagged(1, EVERYBODY, &[q(4, 10)]));
     receive(&mut s, 0, [plain.clone()], 0);
     let (plain, in_10) = (plain.bytes().to_vec(), in_10.bytes().to_vec());
@@ -79,7 +80,7 @@ fn a_flooded_frame_stays_in_its_vlan_and_leaves_with_a_tag_or_without() {
 
 #[test]
 fn what_is_no_member_is_dropped_by_name() {
-    let mut s = Switch::<OwnedFrame>::new(five()).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(five()).unwrap();
     receive(&mut s, 0, [tagged(1, 2, &[q(0, 20)]), tagged(1, 2, &[q(0, 4095)])], 0);
     receive(&mut s, 3, [tagged(1, 2, &[]), tagged(1, 2, &[q(3, 0)]), tagged(1, 2, &[(0x88a8, 0, 10)])], 0);
     assert_eq!(drops(&s, 0), [(DropReason::VlanReserved, 1), (DropReason::VlanIngressFiltered, 1)]);
@@ -99,7 +100,7 @@ fn what_is_passed_on_between_bridges_is_of_no_vlan() {
         params.ports.extend(params.ports[..2].to_vec());
         (params.ports[5].vlans, params.ports[6].vlans) = (trunk(None, &[30]), trunk(None, &[]));
         params.mmu = super::super::tests::params(7).mmu;
-        let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+        let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
         if watched {
             let port = PortId(*from);
             let order = TapOrder { port, filter: Filter::default(), count: 64, bytes: 64, drops: false };
@@ -126,7 +127,7 @@ fn what_is_passed_on_between_bridges_is_of_no_vlan() {
 
 #[test]
 fn a_station_is_known_in_its_vlan_only() {
-    let mut s = Switch::<OwnedFrame>::new(five()).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(five()).unwrap();
     // The same address in two VLANs, at two ports.
     receive(&mut s, 1, [tagged(7, 99, &[])], 0);
     receive(&mut s, 2, [tagged(7, 99, &[])], 0);
@@ -158,7 +159,7 @@ fn the_ecn_field_is_found_where_it_has_moved_to() {
     let mut params = five();
     let always = Wred { kmin: 0, kmax: 0, pmax: ONE_Q32, at: MarkAt::Dequeue };
     params.ports.iter_mut().for_each(|port| port.mark = [Some(always); 8]);
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     receive(&mut s, 3, [tagged(9, 99, &[q(0, 10)])], 0);
     receive(&mut s, 1, [tagged(7, 99, &[])], 0);
     left(&mut s);
@@ -181,7 +182,7 @@ fn the_ecn_field_is_found_where_it_has_moved_to() {
 fn a_tag_that_makes_a_frame_too_long_is_not_pushed() {
     let mut params = five();
     params.ports[3].mtu = 1500;
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     receive(&mut s, 3, [tagged(9, 99, &[q(0, 10)])], 0);
     left(&mut s);
     for _ in 0..3 {
@@ -209,7 +210,7 @@ fn a_tag_that_makes_a_frame_too_long_is_not_pushed() {
 fn another_membership_takes_effect_at_once() {
     let (old, mut new) = (five(), five());
     new.ports[1].vlans = access(20);
-    let mut s = Switch::<OwnedFrame>::new(old.clone()).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(old.clone()).unwrap();
     receive(&mut s, 1, [tagged(7, 99, &[])], 0);
     receive(&mut s, 0, [tagged(1, 7, &[]), tagged(1, 7, &[])], 0);
     assert_eq!(left(&mut s)[1].len(), 2);
@@ -238,7 +239,7 @@ fn of_a_followed_frame_the_copies_with_another_tag_are_aside() {
     let mut params = five();
     // Two copies of each kind; then one without a tag.
     params.ports[2].vlans = access(10);
-    let mut s = Switch::<OwnedFrame>::new(params).unwrap();
+    let mut s = Tapped::<OwnedFrame>::observed(params).unwrap();
     s.arm(Some(Box::new(tap)));
     receive(&mut s, 0, [tagged(1, EVERYBODY, &[])], 5);
     s.set_link(PortId(2), false, 5);
@@ -277,7 +278,7 @@ fn whatever_comes_leaves_as_its_vlan_says() {
         params.ports.iter_mut().for_each(|port| port.unknown_unicast = UnknownUnicast::Flood);
         let vlans: Vec<PortVlans> = params.ports.iter().map(|port| port.vlans.clone().unwrap()).collect();
         let owner: Vec<usize> = params.ports.iter().map(|port| port.shard.into()).collect();
-        let mut switches = Switch::<OwnedFrame>::sharded(&params, shards).unwrap();
+        let mut switches = Tapped::<OwnedFrame>::observed_shards(&params, shards).unwrap();
         let mut rng = Rng::new(seed);
         let mut below = |n: usize| rng.next_u32() as usize % n;
         let mut want: Vec<Vec<Vec<u8>>> = vec![vec![]; 5];

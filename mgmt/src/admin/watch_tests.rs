@@ -7,7 +7,7 @@ use crate::fake;
 use std::future::Future;
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::{Frame, OwnedFrame};
-use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
+use weir_dataplane::switch::{Tap, TapOrder, Tapped, Wire};
 use weir_dataplane::types::{BURST, Burst};
 use weir_inc::engine::{Engine, EngineParams};
 use weir_inc::trace::Follower;
@@ -130,10 +130,10 @@ fn nobody_is_watched_for_who_went_away_before_the_answer() {
 #[test]
 fn the_story_of_a_frame_is_told_from_port_to_port() {
     let in_force = crate::server::tests_in_force();
-    let mut switch = Switch::<OwnedFrame>::new(in_force.params).unwrap();
+    let mut switch = Tapped::<OwnedFrame>::observed(in_force.params).unwrap();
     let order = TapOrder { port: PortId(0), filter: Filter::default(), count: 2, bytes: 20, drops: false };
     let (tap, reader) = Tap::new(order);
-    let receive = |switch: &mut Switch<OwnedFrame>, port: u16, frame: OwnedFrame, now: u64| {
+    let receive = |switch: &mut Tapped<OwnedFrame>, port: u16, frame: OwnedFrame, now: u64| {
         switch.receive(PortId(port), &mut [frame].into_iter().collect(), now);
     };
     receive(&mut switch, 1, frame(1, 9), 5);
@@ -193,7 +193,7 @@ impl Wire<OwnedFrame> for Taken {
 
 #[test]
 fn the_story_of_a_frame_goes_on_behind_the_port_of_an_engine() {
-    let mut switch = Switch::<OwnedFrame>::new(crate::server::tests_in_force().params).unwrap();
+    let mut switch = Tapped::<OwnedFrame>::observed(crate::server::tests_in_force().params).unwrap();
     let order = TapOrder { port: PortId(0), filter: Filter::default(), count: 1, bytes: 20, drops: false };
     let (tap, reader) = Tap::new(order);
     let (mut follower, told_there) = Follower::new(PortId(1));

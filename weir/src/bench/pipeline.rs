@@ -12,8 +12,8 @@ use std::time::Instant;
 use weir_dataplane::fdb::{Fdb, Learned, Lookup};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::switch::{
-    Change, Conservation, Filter, MirrorReader, MirrorTo, PortParams, Switch, SwitchParams, Tap, TapOrder,
-    TapReader, Wire,
+    Change, Conservation, Filter, MirrorReader, MirrorTo, PortParams, SwitchParams, Tap, TapOrder, TapReader,
+    Tapped, Wire,
 };
 use weir_dataplane::types::{BURST, Burst, Nanos, PortId};
 
@@ -57,27 +57,27 @@ impl Wire<Replayed> for Loop {
 }
 
 #[inline(never)]
-fn verbs_receive(switch: &mut Switch<Replayed>, port: PortId, burst: &mut Burst<Replayed>, now: Nanos) {
+fn verbs_receive(switch: &mut Tapped<Replayed>, port: PortId, burst: &mut Burst<Replayed>, now: Nanos) {
     switch.receive(port, burst, now);
 }
 
 #[inline(never)]
-fn verbs_transmit(switch: &mut Switch<Replayed>, port: PortId, now: Nanos, wire: &mut Loop) -> usize {
+fn verbs_transmit(switch: &mut Tapped<Replayed>, port: PortId, now: Nanos, wire: &mut Loop) -> usize {
     switch.transmit(port, BURST, now, wire)
 }
 
 #[inline(never)]
-fn verbs_transmit_granted(switch: &mut Switch<Replayed>, port: PortId, now: Nanos, wire: &mut Loop) -> usize {
+fn verbs_transmit_granted(switch: &mut Tapped<Replayed>, port: PortId, now: Nanos, wire: &mut Loop) -> usize {
     switch.transmit_granted(port, BURST, now, wire)
 }
 
 #[inline(never)]
-fn verbs_apply(switch: &mut Switch<Replayed>, change: &mut Change, now: Nanos) -> Result<()> {
+fn verbs_apply(switch: &mut Tapped<Replayed>, change: &mut Change, now: Nanos) -> Result<()> {
     Ok(switch.apply(change, now)?)
 }
 
 #[inline(never)]
-fn verbs_tick(switch: &mut Switch<Replayed>, now: Nanos) {
+fn verbs_tick(switch: &mut Tapped<Replayed>, now: Nanos) {
     switch.tick(now);
 }
 
@@ -113,7 +113,7 @@ pub struct Report {
 struct Bench {
     params: SwitchParams,
     /// Each has one port of so many.
-    shards: Vec<Switch<Replayed>>,
+    shards: Vec<Tapped<Replayed>>,
     loops: Vec<Loop>,
     /// Who reads copies of mirrors and what is followed.
     mirrored: Vec<MirrorReader>,
@@ -169,8 +169,8 @@ impl Bench {
         for (shard, port) in (0..shards).cycle().zip(&mut params.ports) {
             (port.shard, port.tx_per_lcore) = (shard, shards > 1);
         }
-        let mut shards = Switch::sharded(&params, usize::from(shards))?;
-        let mirrored = shards.iter_mut().filter(|_| to_reader).map(Switch::read_mirrors).collect();
+        let mut shards = Tapped::observed_shards(&params, usize::from(shards))?;
+        let mirrored = shards.iter_mut().filter(|_| to_reader).map(Tapped::read_mirrors).collect();
         let followed = follow.map(|filter| {
             let order = TapOrder { port: PortId(0), filter, count: u64::MAX, bytes: 64, drops: false };
             let (tap, reader) = Tap::new(order);

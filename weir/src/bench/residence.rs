@@ -15,7 +15,7 @@ use weir_dataplane::frame::{Frame, SizedFrames};
 use weir_dataplane::parse::EcnCode;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::stats::Histogram;
-use weir_dataplane::switch::{Conservation, Switch, Wire};
+use weir_dataplane::switch::{Conservation, Tapped, Wire};
 use weir_dataplane::turn;
 use weir_dataplane::types::{Burst, Nanos, PortId, wire_bytes};
 
@@ -298,7 +298,7 @@ fn worker(
         departed: rtrb::RingBuffer::new(1).0,
     };
     let frames = turn::frames(count, poll_gap);
-    let mut worker = Worker::new((0, Switch::new(params)?), frames, clock, control.clone(), ends);
+    let mut worker = Worker::new((0, Tapped::observed(params)?), frames, clock, control.clone(), ends);
     worker.ports = ports;
     Ok(worker)
 }

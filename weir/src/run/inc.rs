@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use weir_config::{EngineConfig, RING_HAND};
 use weir_dataplane::frame::{Frame, FrameList};
 use weir_dataplane::pfc::react::{ReactConfig, Reaction};
-use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::switch::{Tapped, Wire};
 use weir_dataplane::types::{Burst, Nanos, PortId};
 use weir_dpdk::{Mempool, RxQueue};
 use weir_endpoint::station::roce::arp::Arp;
@@ -234,7 +234,7 @@ impl<D: Io> EngineEnd<D> {
 
     /// Follows these frames of the switch, too, if it follows any.
     #[inline]
-    pub fn expect(&mut self, switch: &mut Switch<D::Frame>) {
+    pub fn expect(&mut self, switch: &mut Tapped<D::Frame>) {
         if let Some(follower) = &mut self.follower {
             follower.expect(switch.handed_on(self.id));
         }

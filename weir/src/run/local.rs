@@ -3,7 +3,7 @@
 
 use super::worker::WorkerPort;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::switch::{LocalProtocol, LocalReader, Switch};
+use weir_dataplane::switch::{LocalProtocol, LocalReader, Tapped};
 
 /// Frames of a port on their way out, and of those that come back empty. Slow protocols send ten in a second at most (802.3 57A.2), LLDP
 /// fewer: all of them find room, though the worker takes some only every 10 ms and markers may come together.
@@ -62,7 +62,7 @@ pub struct Line {
 impl Line {
     /// For a protocol at a port of this switch.
     pub fn new<F: Frame, D: super::io::Io<Frame = F>>(
-        switch: &mut Switch<F>,
+        switch: &mut Tapped<F>,
         port: &mut WorkerPort<D>,
         protocol: LocalProtocol,
     ) -> Self {

@@ -59,7 +59,7 @@ use summary::PortTotals;
 use weir_config::runtime::{self, Device, NOMINAL_RATE};
 use weir_config::{Config, PortConfig};
 use weir_dataplane::stats::Published;
-use weir_dataplane::switch::{Conservation, LocalProtocol, Switch};
+use weir_dataplane::switch::{Conservation, LocalProtocol, Tapped};
 use weir_dataplane::turn;
 use weir_dataplane::types::{Mac, PortId};
 use weir_dpdk::{Clock, Eal, Interrupts, Mbuf, Mempool};
@@ -297,12 +297,12 @@ impl Running {
         };
         let info = granting.info(config);
         let params = runtime::switch_params(config, &described, cores.len())?;
-        let shards = Switch::<Mbuf>::sharded(&params, cores.len())?;
-        let cells = |of: fn(&Switch<Mbuf>, PortId) -> Published| {
+        let shards = Tapped::<Mbuf>::observed_shards(&params, cores.len())?;
+        let cells = |of: fn(&Tapped<Mbuf>, PortId) -> Published| {
             (0..ports.len()).map(|i| of(&shards[owner[i]], PortId(i as u16))).collect::<Vec<_>>()
         };
-        let (counters, gauges) = (cells(Switch::published), cells(Switch::published_gauges));
-        let carried = cells(Switch::published_carried);
+        let (counters, gauges) = (cells(Tapped::published), cells(Tapped::published_gauges));
+        let carried = cells(Tapped::published_carried);
         let flows = (0..ports.len()).map(|i| shards[owner[i]].published_flows(PortId(i as u16))).collect();
 
         let control = Control::new(cores.len());

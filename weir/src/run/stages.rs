@@ -3,7 +3,7 @@
 use super::io::Time;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::stats::{MarkingCurve, Stage};
-use weir_dataplane::switch::{Switch, Wire};
+use weir_dataplane::switch::{Tapped, Wire};
 use weir_dataplane::types::{PRIORITIES, PortId};
 
 /// What a turn tells of its progress.
@@ -12,13 +12,13 @@ pub trait Watch {
     fn lap<C: Time>(&mut self, clock: &C, stage: Stage);
 
     /// A port is about to send.
-    fn before<C: Time, F: Frame>(&mut self, clock: &C, switch: &Switch<F>, port: PortId);
+    fn before<C: Time, F: Frame>(&mut self, clock: &C, switch: &Tapped<F>, port: PortId);
 
     /// It has: what left its queues, at which depth, goes to its curve.
     fn after<C: Time, F: Frame>(
         &mut self,
         clock: &C,
-        switch: &Switch<F>,
+        switch: &Tapped<F>,
         port: PortId,
         curve: &mut MarkingCurve,
     );
@@ -33,10 +33,10 @@ impl Watch for Unwatched {
     fn lap<C: Time>(&mut self, _: &C, _: Stage) {}
 
     #[inline(always)]
-    fn before<C: Time, F: Frame>(&mut self, _: &C, _: &Switch<F>, _: PortId) {}
+    fn before<C: Time, F: Frame>(&mut self, _: &C, _: &Tapped<F>, _: PortId) {}
 
     #[inline(always)]
-    fn after<C: Time, F: Frame>(&mut self, _: &C, _: &Switch<F>, _: PortId, _: &mut MarkingCurve) {}
+    fn after<C: Time, F: Frame>(&mut self, _: &C, _: &Tapped<F>, _: PortId, _: &mut MarkingCurve) {}
 }
 
 /// A queue at one instant.
@@ -47,7 +47,7 @@ struct Queue {
     selected: u64,
 }
 
-fn queues<F: Frame>(switch: &Switch<F>, port: PortId) -> [Queue; PRIORITIES] {
+fn queues<F: Frame>(switch: &Tapped<F>, port: PortId) -> [Queue; PRIORITIES] {
     std::array::from_fn(|q| Queue {
         bytes: switch.queue_bytes(port, q),
         frames: switch.queue_frames(port, q),
@@ -79,7 +79,7 @@ impl Watch for Stopwatch {
         self.last = now;
     }
 
-    fn before<C: Time, F: Frame>(&mut self, clock: &C, switch: &Switch<F>, port: PortId) {
+    fn before<C: Time, F: Frame>(&mut self, clock: &C, switch: &Tapped<F>, port: PortId) {
         self.queues = queues(switch, port);
         // Looking is no work of the switch.
         self.last = clock.now();
@@ -88,7 +88,7 @@ impl Watch for Stopwatch {
     fn after<C: Time, F: Frame>(
         &mut self,
         clock: &C,
-        switch: &Switch<F>,
+        switch: &Tapped<F>,
         port: PortId,
         curve: &mut MarkingCurve,
     ) {

@@ -10,7 +10,7 @@ use super::stages::{Stopwatch, Unwatched, Watch, Watched};
 use weir_dataplane::egress::BATCH_MAX;
 use weir_dataplane::fdb::FdbPage;
 use weir_dataplane::stats::{LoopStats, MarkingCurve, Published, Stage};
-use weir_dataplane::switch::{LocalProtocol, Switch};
+use weir_dataplane::switch::{LocalProtocol, Tapped};
 use weir_dataplane::turn::{LEAST, Ration, frames_behind, share};
 use weir_dataplane::types::{BURST, Burst, PortId};
 use weir_dpdk::Polling;
@@ -58,7 +58,7 @@ pub struct Worker<D: Io = Dpdk> {
     /// Its number.
     pub shard: usize,
     /// Its part of the switch.
-    pub switch: Switch<D::Frame>,
+    pub switch: Tapped<D::Frame>,
     /// Its ports.
     pub ports: Vec<WorkerPort<D>>,
     /// Its transmit queues of other workers' ports.
@@ -137,7 +137,7 @@ pub struct WorkerEnds<D: Io = Dpdk> {
 impl<D: Io> Worker<D> {
     /// A worker without ports, which receives at most `frames` in a turn.
     pub fn new(
-        (shard, switch): (usize, Switch<D::Frame>),
+        (shard, switch): (usize, Tapped<D::Frame>),
         frames: usize,
         clock: D::Clock,
         control: Control,
@@ -470,7 +470,7 @@ impl<D: Io> Worker<D> {
 
 /// Raises Xoff while the receive queue is nearly full, takes it back when it is half empty.
 #[cold]
-fn watch_ring<D: Io>(switch: &mut Switch<D::Frame>, port: &mut WorkerPort<D>) {
+fn watch_ring<D: Io>(switch: &mut Tapped<D::Frame>, port: &mut WorkerPort<D>) {
     let (Some(limit), Some(backlog)) = (port.ring_limit, port.rx.backlog()) else { return };
     let filling = backlog >= if port.ring_full { limit / 2 } else { limit };
     if filling != port.ring_full {

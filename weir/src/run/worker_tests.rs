@@ -170,12 +170,12 @@ impl Bench {
         params.frames = 1 << 14;
         // As fast as the wires take frames.
         params.ports.iter_mut().for_each(|port| port.rate = None);
-        let switches = Switch::<OwnedFrame>::sharded(&params, lcores).unwrap();
+        let switches = Tapped::<OwnedFrame>::observed_shards(&params, lcores).unwrap();
         let clock = Clock::default();
         let tx = || Tx { driver: driver.clone(), room: 256, refuses: 0, control: Vec::new(), taken: 0 };
         let rx = || Rx { driver: driver.clone(), ring: VecDeque::new(), dry: false, imissed: 0, given: 0 };
         let (mut all, mut departures) = (Vec::new(), Vec::new());
-        let worker = |(shard, switch): (usize, Switch<OwnedFrame>)| {
+        let worker = |(shard, switch): (usize, Tapped<OwnedFrame>)| {
             let (commands, obeys) = rtrb::RingBuffer::new(16);
             all.push(commands);
             let (departed, departure) = rtrb::RingBuffer::new(ports);

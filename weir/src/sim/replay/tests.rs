@@ -4,7 +4,7 @@
 use super::*;
 use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::OwnedFrame;
-use weir_dataplane::switch::{Switch, Tap, TapOrder, Wire};
+use weir_dataplane::switch::{Tap, TapOrder, Tapped, Wire};
 use weir_dataplane::types::{BURST, Burst, Mac, Nanos};
 use weir_mgmt::admin::comment::only;
 use weir_mgmt::admin::watch::Watch;
@@ -78,7 +78,8 @@ fn watched_for(
     let watch = Watch::from_json(order.to_string().as_bytes()).unwrap();
     let device = |n| Device { mac: Mac([2, 0, 0, 0, 1, n]), pfc: true, ..Device::default() };
     let devices: Vec<Device> = (1..=config.ports.len() as u8).map(device).collect();
-    let mut switch: Switch<OwnedFrame> = Switch::new(switch_params(config, &devices, 1).unwrap()).unwrap();
+    let params = switch_params(config, &devices, 1).unwrap();
+    let mut switch = Tapped::<OwnedFrame>::observed(params).unwrap();
     let mut burst: Burst<OwnedFrame> = [frame(1, 0, 0)].into_iter().collect();
     switch.receive(PortId(1), &mut burst, 1);
     let order = TapOrder {
