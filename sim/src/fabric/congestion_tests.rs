@@ -118,12 +118,6 @@ fn wrong_combinations_are_refused() {
             "fixed_window",
         ),
         (
-            "[host]\ncongestion_control = \"hpcc\"\n[routing]\nmode = \"spray\"\n",
-            "",
-            "routing.mode is \"spray\"; it must be another with hpcc",
-            "\"hpcc-pint\" takes any",
-        ),
-        (
             "[host]\ncongestion_control = \"hpcc-pint\"\n[host.hpcc]\nint_multi = 4\n",
             "",
             "host.hpcc.int_multi is set",
@@ -167,6 +161,11 @@ fn wrong_combinations_are_refused() {
         let error = refused(&text(host, own));
         assert!(error.contains(place) && error.contains(remedy), "`{error}` lacks `{place}` or `{remedy}`");
     }
+    let leaves = "kind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2";
+    let sprayed = text("[host]\ncongestion_control = \"hpcc\"\n[routing]\nmode = \"spray\"\n", "");
+    let error = refused(&sprayed.replace("kind = \"star\"\nhosts = 3", leaves));
+    let must = "routing.mode is \"spray\"; it must be another with hpcc";
+    assert!(error.contains(must) && error.contains("\"hpcc-pint\" takes any"), "{error}");
     let error = refused(
         &text("[host]\ncongestion_control = \"swift\"\n", "")
             .replace("stop_time", "profile = \"ns3-hpcc\"\nstop_time"),

@@ -4,7 +4,10 @@ use super::FabricError;
 use super::faults::Faults;
 use super::ns3;
 use super::rclink;
-use super::spec::{Congestion, FabricSpec, FlowControlKind, FrameType, Pattern, Profile, Protocol, Topology};
+use super::routes::Routes;
+use super::spec::{
+    Congestion, FabricSpec, FlowControlKind, FrameType, Pattern, Profile, Protocol, RoutingMode, Topology,
+};
 use super::topology::{Plan, joins_switches};
 
 /// Keys that are set without effect, and what they must be.
@@ -154,6 +157,29 @@ pub(super) fn of_network(spec: &FabricSpec, plan: &Plan) -> Idle {
     idle
 }
 
+/// Of paths, in this fabric. Where links fail nobody knows which will be equal.
+pub(super) fn of_paths(spec: &FabricSpec, plan: &Plan, routes: &Routes) -> Idle {
+    let mut idle = Idle::default();
+    if !spec.failures.is_empty() {
+        return idle;
+    }
+    if spec.routing.mode == RoutingMode::Spray {
+        let why = "no switch has more than one shortest path to a host; take it out, or use a topology with equal \
+                   paths, e.g. kind = \"leaf_spine\" or \"fat_tree\"";
+        idle.unless(spec, routes.has_choices(), "routing.mode", why);
+    }
+    if let Topology::Custom(_) = spec.topology {
+        let ways = |at: usize| plan.links[at].ends.into_iter().filter(|end| end.node >= plan.hosts);
+        for at in (0..plan.links.len()).filter(|at| joins_switches(plan, *at)) {
+            let shares = ways(at).any(|end| routes.shares(end.node - plan.hosts, end.port));
+            let why = "no switch chooses between this link and others of equal paths; take it out, or give the \
+                       topology another path of as many links";
+            idle.unless(spec, shares, &format!("topology.links.{at}.weight"), why);
+        }
+    }
+    idle
+}
+
 #[cfg(test)]
 mod tests {
     use crate::fabric::{load, run};
@@ -256,6 +282,53 @@ mod tests {
                 refused.contains(what) && refused.lines().count() == 1,
                 "{refused}\n--- should say: {what}"
             );
+        }
+    }
+
+    #[test]
+    fn spraying_and_weights_where_there_is_one_path_are_refused() {
+        let (any_order, spray) = ("transport = \"selective_repeat\"", "[routing]\nmode = \"spray\"\n");
+        let custom = |weights: [&str; 3]| {
+            let link = |a: &str, b: &str, weight: &str| format!("{{ a = \"{a}\", b = \"{b}\"{weight} }}");
+            let links = [
+                link("s", "t", weights[0]),
+                link("s", "t", weights[1]),
+                link("t", "u", weights[2]),
+                link("a", "s", ""),
+                link("b", "u", ""),
+            ];
+            format!(
+                "kind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\", \"t\", \"u\"]\nlinks = [{}]",
+                links.join(", ")
+            )
+        };
+        let weight = ", weight = 3";
+        let fails = "[[failure]]\na = \"s\"\nb = \"t\"\nat = \"1us\"\n";
+        for (topology, line) in [
+            ("kind = \"star\"\nhosts = 4", 13),
+            ("kind = \"dumbbell\"\npairs = 2", 13),
+            ("kind = \"chain\"\nswitches = 3\nhosts_per_switch = 2", 14),
+            ("kind = \"ring\"\nswitches = 3\nhosts_per_switch = 2", 14),
+            ("kind = \"leaf_spine\"\nleaves = 3\nspines = 1\nhosts_per_leaf = 2", 15),
+        ] {
+            let refused = said(topology, any_order, "", spray);
+            let start =
+                format!("x.toml:{line}: routing.mode is set; it must be absent: no switch has more than one");
+            assert!(refused.starts_with(&start) && refused.lines().count() == 1, "{refused}\n{start}");
+        }
+        let refused = said(&custom(["", weight, weight]), "", "", "");
+        let start = "x.toml:11: topology.links.2.weight is set; it must be absent: no switch chooses between";
+        assert!(refused.starts_with(start) && refused.lines().count() == 1, "{refused}");
+        for (topology, more) in [
+            ("", spray),
+            ("kind = \"leaf_spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 2\nlinks_per_spine = 2", spray),
+            (&custom(["", "", ""]), spray),
+            (&custom([weight, weight, ""]), ""),
+            // Who knows what is left of a fabric when its links fail.
+            (&custom([weight, "", weight]), fails),
+        ] {
+            let played = said(topology, any_order, "", more);
+            assert!(played == "PASS" || played == "FAIL", "{topology}: {played}");
         }
     }
 

@@ -100,7 +100,26 @@ impl Routes {
 
     /// Some switch has a choice.
     pub fn has_choices(&self) -> bool {
-        self.groups.iter().any(|(_, ports)| *ports > 1)
+        (0..self.groups.len()).any(|group| self.is_choice(group))
+    }
+
+    /// `switch` chooses between `port` and others, whoever is sent to.
+    pub fn shares(&self, switch: usize, port: usize) -> bool {
+        let groups = &self.table[switch * self.edges..][..self.edges];
+        groups.iter().any(|group| {
+            self.is_choice(*group as usize) && self.members_of(*group as usize).contains(&(port as u16))
+        })
+    }
+
+    /// Ports of one group are in order, and as often there as they have weight.
+    fn is_choice(&self, group: usize) -> bool {
+        let members = self.members_of(group);
+        members.first() != members.last()
+    }
+
+    fn members_of(&self, group: usize) -> &[u16] {
+        let (first, ports) = self.groups[group];
+        &self.members[first as usize..][..ports as usize]
     }
 
     /// Equal ports of `switch` towards `host`, each as often as it has weight.
@@ -120,8 +139,7 @@ impl Routes {
     #[inline]
     fn group(&self, switch: usize, host: usize) -> &[u16] {
         let Some(column) = self.columns.get(self.homes[host].0 as usize) else { return &[] };
-        let (first, ports) = self.groups[self.table[switch * self.edges + *column as usize] as usize];
-        &self.members[first as usize..][..ports as usize]
+        self.members_of(self.table[switch * self.edges + *column as usize] as usize)
     }
 
     /// Next hop at `switch` towards `host` of a frame that came by port `from`, where a group is chosen from by `dice`. It goes

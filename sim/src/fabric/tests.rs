@@ -552,6 +552,10 @@ fn flows_that_do_not_go_together_with_the_run_are_told() {
             "2 flows never began, the first at 2000000 ns: the run ends at 100000 ns.",
         ),
         (
+            "bytes = 1000\nrate = \"200G\"",
+            "`rate` is 200G for 2 flows, and the links of their senders carry 100G at most: they go at the rate of their link.",
+        ),
+        (
             "bytes = 1000\npriority = 0",
             "Frames of priority 0 with DSCP 26 are in priority group 3 of s0, whose pauses hold back priority 3 of a host: not \
              them. Remedy: `priority = 3` in their [[workload]], or `dscp = 0`.",
@@ -565,10 +569,9 @@ fn flows_that_do_not_go_together_with_the_run_are_told() {
             "{flow}"
         );
     }
-    let report = run("bytes = 1000");
-    let told = |why: &String| {
-        why.contains("without an end") || why.contains("never began") || why.contains("Frames of")
-    };
+    let report = run("bytes = 1000\nrate = \"100G\"");
+    let words = ["without an end", "never began", "Frames of", "`rate` is"];
+    let told = |why: &String| words.iter().any(|words| why.contains(words));
     assert!(!report.why.iter().any(told), "{:?}", report.why);
 }
 

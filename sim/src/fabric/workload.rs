@@ -16,8 +16,10 @@ use super::rclink;
 use super::routes::{self, Routes};
 use super::spec::{ACK_EVERY, Congestion, FabricSpec, FrameType, KEYS_OF_ALL, Pattern, Protocol, Workload};
 use super::topology::Plan;
+use super::units::Rate;
 use super::{FabricError, congestion, hosts, multicast, rate_control, transport};
 use collectives::Kind;
+use std::collections::BTreeMap;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::flow::{Flow, Pace};
@@ -93,11 +95,20 @@ pub(super) fn is_finite(planned: &Planned) -> bool {
     planned.flow.bytes < ENDLESS
 }
 
-/// What of these flows has to do with the end of the run, in sentences.
-pub(super) fn notes<'a>(until: Nanos, flows: impl Iterator<Item = &'a Planned>) -> Vec<String> {
+/// What of these flows has to do with the end of the run or with their links, in sentences.
+pub(super) fn notes<'a>(plan: &Plan, until: Nanos, flows: impl Iterator<Item = &'a Planned>) -> Vec<String> {
     let (mut endless, mut late) = (0_u64, Vec::new());
+    // Those that are to go at a rate above that of their link: how many, and the fastest of these links.
+    let mut fast: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
     for planned in flows.filter(|planned| planned.sent_with().is_none()) {
         endless += u64::from(!is_finite(planned));
+        let line = line_of(plan, planned.from);
+        if let Pace::Fixed(rate) = planned.flow.pace
+            && rate > line
+        {
+            let (count, fastest) = fast.entry(rate).or_default();
+            (*count, *fastest) = (*count + 1, line.max(*fastest));
+        }
         late.extend((planned.flow.start >= until).then_some(planned.flow.start));
     }
     let endless = (endless > 0).then(|| {
@@ -113,7 +124,20 @@ pub(super) fn notes<'a>(until: Nanos, flows: impl Iterator<Item = &'a Planned>) 
             counted(late.len(), "flow")
         )
     });
-    endless.into_iter().chain(late).collect()
+    let fast = fast.into_iter().map(|(rate, (count, line))| {
+        format!(
+            "`rate` is {} for {}, and the links of their senders carry {} at most: they go at the rate of their link.",
+            Rate::of(rate),
+            counted(count, "flow"),
+            Rate::of(line)
+        )
+    });
+    endless.into_iter().chain(late).chain(fast).collect()
+}
+
+/// Rate of the link of a host, bit/s.
+fn line_of(plan: &Plan, host: usize) -> u64 {
+    plan.links[plan.ports[host][0]].spec.rate.0
 }
 
 struct Reader<'a> {
@@ -464,7 +488,7 @@ impl Planner<'_> {
             return Err(reader.wrong(format!("a message of {bytes} bytes; at most {MAX_BYTES} are possible")));
         }
         let host = &spec.host;
-        let line = plan.links[plan.ports[from][0]].spec.rate.0;
+        let line = line_of(plan, from);
         let pace = match (w.cc(), w.rate) {
             (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
             (_, Some(rate)) => Pace::Fixed(rate.0),

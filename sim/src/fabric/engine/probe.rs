@@ -137,7 +137,7 @@ impl Fabric<'_> {
             config: self.switches.iter().next().map(|s| Config::clone(&s.config)),
             deaf: self.deaf_hosts(),
             notes: [
-                workload::notes(self.spec.stop_time.0, self.flows.iter()),
+                workload::notes(&self.plan, self.spec.stop_time.0, self.flows.iter()),
                 congestion::notes(self.flows.iter()),
                 self.misplaced(),
             ]

@@ -31,7 +31,7 @@ use crate::fabric::topology::{End, Plan, hop_mac};
 use crate::fabric::units::Duration;
 use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
-use crate::fabric::{FabricError, lots, multicast, switches};
+use crate::fabric::{FabricError, idle, lots, multicast, switches};
 use arrayvec::ArrayVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -238,6 +238,7 @@ impl<'a> Fabric<'a> {
             return Err(faults.into_error());
         };
         let routes = Routes::new(&plan, spec.seed, |_| true);
+        idle::of_paths(spec, &plan, &routes).refuse()?;
         let traffic = flows(spec, &plan, &routes, &collectives)?;
         let Traffic { flows, ops, collectives: reported } = match section {
             Some(section) => section.traffic(traffic),

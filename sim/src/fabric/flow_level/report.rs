@@ -218,7 +218,7 @@ impl World<'_> {
             "{what} its max-min fair share of its path at any time. Queues, marks, pauses, losses, acknowledgements and the time in \
              which congestion control finds a rate are not played."
         )];
-        all.extend(workload::notes(self.spec.stop_time.0, self.flows.iter()));
+        all.extend(workload::notes(&self.plan, self.spec.stop_time.0, self.flows.iter()));
         let idle = match self.spec.level {
             Level::Hybrid => Vec::new(),
             Level::Packet | Level::Flow => scope::idle_keys(self.spec, self.operations.follows_sends()),

@@ -291,7 +291,6 @@ fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
     }
     for (more, key) in [
         ("[link]\nloss = 0.1", "link.loss"),
-        ("[routing]\nmode = \"spray\"", "routing.mode"),
         ("[routing]\nconvergence = \"1us\"", "routing.convergence"),
         ("[[failure]]\na = \"h0\"\nb = \"s0\"\nat = \"1us\"", "failure"),
         ("[switch]\ncore = \"islip\"", "switch.core"),
@@ -310,6 +309,13 @@ fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
         refused(&format!("{REST}{more}"), key);
     }
     refused(&REST.replace("incast\"\nto = \"h2\"", "inc_all_reduce\""), "inc_all_reduce");
+    let leaves =
+        REST.replace("star\"\nhosts = 3", "leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2");
+    refused(&format!("{leaves}[routing]\nmode = \"spray\""), "a flow has one path");
+    let weighs = "[topology]\nkind = \"custom\"\nhosts = [\"h1\", \"h2\"]\nswitches = [\"s\", \"t\"]\nlinks = [\
+        { a = \"h1\", b = \"s\" }, { a = \"s\", b = \"t\", weight = 2 }, { a = \"t\", b = \"h2\" }]\n\
+        [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 1000\n";
+    refused(weighs, "topology.links.1.weight is set");
     let report = at_flow_level(&file(
         "kind = \"star\"\nhosts = 3",
         "[host]\nack_every = 3\npayload = 500\n[switch.config.buffer]\nsize = \"1MiB\"\n\

@@ -2,7 +2,6 @@
 
 use super::max_min::{BYTE, MaxMin, units};
 use super::scope;
-use crate::fabric::FabricError;
 use crate::fabric::collective::lay_out_with_engines;
 use crate::fabric::computations::Computations;
 use crate::fabric::faults::both;
@@ -18,6 +17,7 @@ use crate::fabric::timeline::{MAX_RATES, TimelineRecorder};
 use crate::fabric::topology::Plan;
 use crate::fabric::ways::{Stream, Ways};
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
+use crate::fabric::{FabricError, idle};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -200,6 +200,7 @@ impl<'a> World<'a> {
         let ((), (plan, engines)) = both(scope::check(spec), lay_out_with_engines(spec))?;
         scope::check_plan(spec, &plan)?;
         let routes = Routes::new(&plan, spec.seed, |_| true);
+        idle::of_paths(spec, &plan, &routes).refuse()?;
         let Traffic { flows, ops, collectives } = flows(spec, &plan, &routes, &engines)?;
         let dirs = directions(&plan);
         let mut rates = MaxMin::default();
