@@ -91,6 +91,35 @@ fn sw131_scenario_b_pfc_alone_keeps_what_lite_cannot_send_again() {
     assert!(sum(&deaf, |f| f.delivered) < 10_000_000);
 }
 
+/// The first message is read when it comes, each further one after the time that the one before takes at `read_rate`: to the
+/// nanosecond, whenever a flow begins.
+#[test]
+fn a_reader_makes_up_for_no_time_in_which_there_was_nothing_to_read() {
+    let fct = |messages: u64, start: &str, back: &str| {
+        let text = format!(
+            "name = \"reader\"\nstop_time = \"20ms\"\n[topology]\nkind = \"direct\"\n[host]\nprotocol = \"rclink\"\npayload = 1000\n\
+             [host.rclink]\nread_rate = \"20G\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = {}\n\
+             start = \"{start}\"\n{back}",
+            1000 * messages
+        );
+        let report = play(&text);
+        (report.flows[0].fct_ns.unwrap(), report.links.iter().find(|link| link.from == "h0").unwrap().bytes)
+    };
+    // A frame on the wire.
+    let step = fct(1, "0ns", "").1 * 8;
+    for start in ["0ns", "3us", "10us"] {
+        let alone = fct(1, start, "").0;
+        for messages in [2, 3, 7] {
+            let read = (step * (messages - 1)).div_ceil(20);
+            assert_eq!(fct(messages, start, "").0 - alone, read, "{messages} at {start}");
+        }
+        // Where the line is busy the last one is read a frame later at most, however many there are.
+        let back = "[[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h0\"\nbytes = \"1MB\"\n";
+        let (busy, read) = (fct(200, start, back).0, step * 199 / 20);
+        assert!((read..=read + 2 * step / 100).contains(&(busy - alone)), "{} {read}", busy - alone);
+    }
+}
+
 /// Hosts send PFC frames for their receive memories: where switches send none, nothing says that there were none.
 #[test]
 fn pauses_of_hosts_are_told_where_switches_send_none() {

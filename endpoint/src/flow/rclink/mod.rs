@@ -161,6 +161,15 @@ fn can_answer(ends: &[Role], at: usize) -> bool {
     }
 }
 
+/// Whether an event is for the reader and could be read at once if it were its turn.
+fn is_readable(ends: &[Role], event: &Event) -> bool {
+    match event {
+        Event::Received { qp, .. } => can_answer(ends, usize::from(*qp)),
+        Event::Multicast { .. } | Event::Raw(_) => true,
+        Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => false,
+    }
+}
+
 impl Role {
     /// The flow whose next packet is to be posted at `now`.
     fn open(&mut self, now: Nanos) -> Option<&mut Outgoing> {
@@ -450,6 +459,7 @@ impl RcLinkNic {
         self.scratch.resize(frame.len().max(frame.bytes().len()), 0);
         let bytes = std::mem::take(&mut self.scratch);
         let before = *self.endpoint.counters();
+        self.idle_until(now);
         self.endpoint.handle_frame(&bytes, now);
         self.memory_peak = self.memory_peak.max(self.endpoint.memory_used());
         if let Ok(crate::rclink::frame::Frame { body: Body::Type1(rh, _), ce, .. }) =
@@ -508,10 +518,20 @@ impl RcLinkNic {
         let Self { endpoint, ends, reader, .. } = self;
         let reads = reader.is_none_or(|reader| reader.ready() <= now);
         endpoint.poll_event_if(now, |event| match event {
-            Event::Received { qp, .. } => reads && can_answer(ends, usize::from(*qp)),
-            Event::Multicast { .. } | Event::Raw(_) => reads,
             Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => true,
+            read => reads && is_readable(ends, read),
         })
+    }
+
+    /// To be asked before anything may become readable at `now`: time in which there was nothing to read is not made up for. Where
+    /// there was something it may be read up to a frame late, as the line may be busy, and that is.
+    fn idle_until(&mut self, now: Nanos) {
+        let Self { endpoint, ends, reader, .. } = self;
+        if let Some(reader) = reader
+            && !endpoint.events().any(|event| is_readable(ends, event))
+        {
+            reader.not_before(now);
+        }
     }
 
     /// Reads one message, if one may be read at `now`, and what lies before it. To be asked again until there is none.
@@ -569,8 +589,6 @@ impl RcLinkNic {
     fn has_read(&mut self, frame: usize, now: Nanos) {
         self.last_read = now;
         if let Some(reader) = &mut self.reader {
-            // It was asked up to a frame late, as the line may have been busy.
-            reader.not_before(now.saturating_sub(self.lag));
             reader.advance(reader.step(frame));
         }
     }
@@ -598,6 +616,7 @@ impl RcLinkNic {
     }
 
     fn run(&mut self, now: Nanos) {
+        self.idle_until(now);
         self.endpoint.handle_timeout(now);
         for (qp, end) in self.ends.iter_mut().enumerate() {
             if let Some(backoff) = end.backoff().filter(|b| b.next_timeout().is_some_and(|at| at <= now)) {

@@ -308,10 +308,15 @@ impl Endpoint {
 
     /// Queue pairs whose messages nobody has read, one of each message.
     pub fn unread(&self) -> impl Iterator<Item = u16> {
-        self.events.iter().filter_map(|(event, _)| match event {
+        self.events().filter_map(|event| match event {
             Event::Received { qp, .. } => Some(*qp),
             _ => None,
         })
+    }
+
+    /// What has arrived that nobody has read, in its order.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter().map(|(event, _)| event)
     }
 
     /// Priorities that requests which nobody has read have paused, one bit each.
