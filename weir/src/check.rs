@@ -139,11 +139,11 @@ pub fn check(args: &CheckArgs) -> Result<Outcome> {
         say_err!("warning: {misdated:#}\n");
     }
     if args.explain {
-        let mut grid = Grid::new(&["<key", "<value", "<origin", "<why"]).at_most(WIDEST);
+        let mut grid = Grid::new(&["<key", "<value", "<origin", "<why"]);
         for row in config.explain() {
             grid.push([row.key, row.value, row.origin.to_string(), row.why]);
         }
-        OUT.text(&grid.body());
+        OUT.text(&grid.body_at_most(WIDEST));
     }
     say!(
         "{}: {}, {} bytes of buffer ({} shared), {}",

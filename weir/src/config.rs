@@ -89,12 +89,12 @@ fn lines(document: &ConfigInForce, effective: bool, origin: bool) -> Vec<String>
         lines.push(format!("# not confirmed: taken back in {} s", ms.div_ceil(1000)));
     }
     let heads: &[&str] = if origin { &["<key", "<value", "<origin", "<why"] } else { &["<key", "<value"] };
-    let mut grid = Grid::new(heads).at_most(check::WIDEST);
+    let mut grid = Grid::new(heads);
     for EffectiveValue { key, value, origin: from, why, .. } in rows {
         let why = [from, why].into_iter().filter(|_| origin);
         grid.push([key, value].into_iter().chain(why).cloned());
     }
-    lines.extend(grid.body().lines().map(str::to_owned));
+    lines.extend(grid.body_at_most(check::WIDEST).lines().map(str::to_owned));
     lines
 }
 

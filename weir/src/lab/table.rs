@@ -56,7 +56,7 @@ impl Table {
 }
 
 /// Characters a column has at least, so that one look stands below the other.
-const LEAST: usize = 7;
+const LEAST: u16 = 7;
 
 fn row(
     name: &str,
