@@ -13,12 +13,19 @@ use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::types::{BURST, Nanos, PRIORITIES, PortId};
 use arrayvec::ArrayVec;
 
-/// Requests, grants, completions, notes, news, and frames of requests, taken in one tick from all other lcores together at most:
-/// bounded work, but as much as two turns of another one can bring. Each lcore gives [`LEAST_PER_TICK`] in any case.
-pub const TAKEN_PER_TICK: usize = 2 * BURST;
+/// Requests, grants, completions, notes, news, and frames of requests, taken in one tick from all other lcores together at most, where
+/// this one has not received more than half as many frames since the last tick: see [`taken_in_tick`].
+const TAKEN_PER_TICK: usize = 2 * BURST;
 
-/// See [`TAKEN_PER_TICK`]; a request and a grant may have as many frames.
+/// What each lcore may give in any case; a request and a grant may have as many frames.
 pub const LEAST_PER_TICK: usize = BATCH_MAX;
+
+/// What a tick takes from `others` lcores together at most, of each kind, after a turn that received `received` frames. Bounded work, since a
+/// turn receives a bounded number ([`crate::turn`]), and as much as two turns of another one like it bring: whoever receives more than it takes
+/// would let what comes from others wait until the buffer is full.
+pub fn taken_in_tick(received: usize, others: usize) -> usize {
+    TAKEN_PER_TICK.max(2 * received).max(others * LEAST_PER_TICK)
+}
 
 /// Requests, grants and completions asked for at once.
 const AHEAD: usize = 32;
@@ -415,18 +422,24 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     fn take_all(&mut self, now: Nanos) {
         self.admission.exchange();
         self.collect_remote();
-        let most = (TAKEN_PER_TICK / (self.peers.len() - 1)).max(LEAST_PER_TICK);
-        for i in 0..self.peers.len() {
+        let (lcores, mut others) = (self.peers.len(), self.peers.len() - 1);
+        let mut left = taken_in_tick(std::mem::take(&mut self.received_since_tick), others);
+        // Each may give what those behind it do not need to have their least; who is first changes.
+        self.first_peer = (self.first_peer + 1) % lcores;
+        for i in (self.first_peer..lcores).chain(0..self.first_peer) {
             if i != usize::from(self.shard) {
-                self.take_from(i, most, now);
+                others -= 1;
+                let kept = others * LEAST_PER_TICK;
+                // The last request may be more than was left.
+                left = left.saturating_sub(self.take_from(i, left - kept, now)).max(kept);
             }
         }
     }
 
-    /// Takes `most` things of each kind from another lcore.
-    fn take_from(&mut self, i: usize, most: usize, now: Nanos) {
+    /// Takes `most` things of each kind from another lcore. Returns how many, of the kind with most of them.
+    fn take_from(&mut self, i: usize, most: usize, now: Nanos) -> usize {
         let Self { peers, ports, admission, .. } = self;
-        let Some(peer) = peers[i].as_mut() else { return };
+        let Some(peer) = peers[i].as_mut() else { return 0 };
         let available = [peer.completions.available(), peer.requests.available(), peer.grants.available()];
         let [completions, requests, grants] = available.map(|available| available.min(most));
         // They are in another core's cache: all are asked for before the first is needed.
@@ -455,7 +468,8 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         if notes < most {
             self.accept_grants(i, grants);
         }
-        let Some(peer) = self.peers[i].as_mut() else { return };
+        let given = completions.max(taken as usize).max(notes).max(grants);
+        let Some(peer) = self.peers[i].as_mut() else { return given };
         peer.flush();
         for _ in 0..most {
             let Some(event) = self.peers[i].as_mut().and_then(|peer| peer.news_from.pop().ok()) else {
@@ -465,6 +479,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
             // One by one: if more had changed than are told apart, all decisions would be void.
             self.sync_flow_cache();
         }
+        given
     }
 
     fn collect_remote(&mut self) {

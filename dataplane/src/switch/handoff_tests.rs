@@ -578,3 +578,43 @@ fn frames_that_go_one_by_one_are_ordered_together_but_no_more_than_a_stage_holds
     }
     assert_eq!((wire.frames.len(), b.held()), (3 * BURST, 0));
 }
+
+/// Lcores with several busy ports, all of whose frames go to another lcore's: what comes in a turn is taken in the next one or two, however
+/// many lcores there are and whichever of them bring it.
+#[test]
+fn whoever_receives_many_frames_takes_as_many_from_others() {
+    const TURNS: u64 = 40;
+    for (lcores, ports) in [(2, 12), (3, 12), (5, 5), (9, 18)] {
+        let mut p = params(ports);
+        for (at, port) in p.ports.iter_mut().enumerate() {
+            (port.shard, port.tx_per_lcore) = ((at % lcores) as u8, true);
+        }
+        let stations = (0..ports as u16).map(|at| (host(u64::from(at)).to_u64(), PortId(at)));
+        p.stations = stations.map(|(mac, port)| (Profile::standard().key(mac, 0), port)).collect();
+        p.mmu = MmuParams::lossy(ports, 64 << 20);
+        p.frames = 60_000;
+        let mut shards = Switch::<OwnedFrame>::sharded(&p, lcores).unwrap();
+        let next = |port: usize| (port + 1) % ports;
+        for now in 1..=TURNS {
+            for port in (0..ports).filter(|port| port % lcores != next(*port) % lcores) {
+                let frames = (0..BURST).map(|_| frame(port as u64, next(port) as u64, 0, 64));
+                receive(&mut shards[port % lcores], port as u16, frames, now);
+            }
+            for shard in &mut shards {
+                for port in 0..ports as u16 {
+                    if shard.owns(PortId(port)) {
+                        transmit(shard, port, now);
+                    } else {
+                        transmit_granted(shard, port, now, &mut Tap::of(BURST));
+                    }
+                }
+                shard.tick(now);
+            }
+        }
+        let mut books = Conservation::default();
+        shards.iter().for_each(|shard| books.add(&shard.conservation()));
+        let waiting = books.received - books.dropped - books.transmitted;
+        assert_eq!(books.dropped, 0, "{lcores} lcores, {ports} ports: {books:?}");
+        assert!(books.transmitted > 0 && waiting <= books.received / TURNS * 4, "{lcores} lcores: {books:?}");
+    }
+}

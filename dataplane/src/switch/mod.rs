@@ -206,6 +206,9 @@ pub struct Switch<F: Frame, A = Mmu, O = ()> {
     flushing: PortSet,
     rng: Rng,
     peers: Vec<Option<Peer<F>>>,
+    /// Which of them is asked first in a tick, and what was received here since the last one: as much may come from them.
+    first_peer: usize,
+    received_since_tick: usize,
     /// Buffers for frames that go to other shards.
     buffers: Vec<BatchBuffer<F>>,
     /// Ports of other shards that are to send frames of ours, because their owner said so.

@@ -375,6 +375,8 @@ impl<F: Frame, A: Admission, O: Observer + Default> Switch<F, A, O> {
             queues: Queues::new(n, params.frames, params.voq),
             rng: Rng::new(params.seed ^ shard as u64),
             peers,
+            first_peer: 0,
+            received_since_tick: 0,
             handed_in: 0,
             handed_out: 0,
             copies,

@@ -112,6 +112,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     #[inline]
     pub fn receive(&mut self, port: PortId, burst: &mut Burst<F>, now: Nanos) {
         self.sync_flow_cache();
+        self.received_since_tick += burst.len();
         self.flood.begin_burst();
         let mut rx = self.rx_context(port, now);
         let OwnPort { params, refuses, .. } = &self.ports[port.index()];

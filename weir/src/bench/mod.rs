@@ -5,7 +5,7 @@ mod residence;
 mod setup;
 
 use crate::Outcome;
-use crate::output::say;
+use crate::output::{say, say_err};
 use crate::trace::FilterArgs;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -68,7 +68,7 @@ pub struct TrafficArgs {
     /// Ports of the switch.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub ports: u16,
-    /// Ports that carry traffic; all of them unless given.
+    /// Ports that carry traffic, in pairs; all of them unless given, or all but one of an odd number.
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub busy: Option<u16>,
     /// Length of the frames with FCS.
@@ -128,8 +128,7 @@ fn pipeline(args: &PipelineArgs) -> Result<Outcome> {
     });
     say!("{said:#}");
     // A configuration of one's own may be one that drops.
-    let lost = args.traffic.config.is_none() && report.lost != 0;
-    Ok(if report.conservation_error == 0 && !lost { Outcome::Good } else { Outcome::Bad })
+    Ok(verdict(&args.traffic, report.conservation_error, (report.lost, report.frames)))
 }
 
 /// Prints one JSON object: percentiles of the time frames were in the switch.
@@ -157,8 +156,19 @@ fn residence(args: &ResidenceArgs) -> Result<Outcome> {
     });
     say!("{said:#}");
     // A machine that is too slow misses frames in the ring, where nothing of the switch is to blame.
-    let lost = args.traffic.config.is_none() && books.dropped != 0;
-    Ok(if books.error() == 0 && !lost { Outcome::Good } else { Outcome::Bad })
+    Ok(verdict(&args.traffic, books.error(), (books.dropped, books.received)))
+}
+
+/// Whether what was measured is what it is said to be, with the reason if it is not.
+fn verdict(traffic: &TrafficArgs, conservation_error: i64, (lost, frames): (u64, u64)) -> Outcome {
+    let loses = traffic.config.is_none() && lost > 0;
+    if loses {
+        say_err!("weir: {lost} of {frames} frames were lost, which this switch is not to do: a frame that is lost costs another time");
+    }
+    if conservation_error != 0 {
+        say_err!("weir: frames do not add up, by {conservation_error}");
+    }
+    if loses || conservation_error != 0 { Outcome::Bad } else { Outcome::Good }
 }
 
 /// Cycles per nanosecond.

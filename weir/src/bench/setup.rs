@@ -173,8 +173,11 @@ impl Load {
             "[qos]\npreset = \"roce-lossless\"\n\
              dscp_to_tc = { \"0-7\" = 0, \"8-15\" = 1, \"16-23\" = 2, \"24-31\" = 3, \"32-39\" = 4, \
              \"40-47\" = 5, \"48-55\" = 6, \"56-63\" = 7 }\n\
-             [buffer]\nsize = \"64MiB\"\n[port_defaults]\nrate = \"100G\"\n",
+             [port_defaults]\nrate = \"100G\"\n",
         );
+        // More ports are a longer turn, and so more headroom each.
+        let megabytes = if args.ports > 32 { 8 * args.ports } else { 64 };
+        text += &format!("[buffer]\nsize = \"{megabytes}MiB\"\n");
         for port in 0..args.ports {
             text += &format!("[[port]]\nname = \"p{port}\"\ndevice = \"net_null{port}\"\n");
         }

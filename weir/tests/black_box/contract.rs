@@ -229,7 +229,16 @@ fn the_bench_of_the_residence_times_every_frame() {
 /// `weir bench pipeline`: one JSON object, and nothing lost on the way to it.
 #[test]
 fn the_bench_of_the_pipeline_loses_nothing_and_prints_json() {
-    for args in [["--ports", "4", "--classes", "8"], ["--macs", "3000", "--frame-bytes", "1518"]] {
+    let loads = [
+        ["--ports", "4", "--classes", "8"],
+        ["--macs", "3000", "--frame-bytes", "1518"],
+        // One port is idle, headroom for so many, and more from other lcores in a turn than two bursts.
+        ["--ports", "31", "--macs", "64"],
+        ["--ports", "64", "--macs", "64"],
+        ["--ports", "16", "--lcores", "2"],
+        ["--ports", "18", "--lcores", "9"],
+    ];
+    for args in loads {
         let ended = weir(&[&["bench", "pipeline", "--windows", "1"][..], &args[..]].concat());
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
