@@ -163,7 +163,9 @@ fn residence(args: &ResidenceArgs) -> Result<Outcome> {
 fn verdict(traffic: &TrafficArgs, conservation_error: i64, (lost, frames): (u64, u64)) -> Outcome {
     let loses = traffic.config.is_none() && lost > 0;
     if loses {
-        say_err!("weir: {lost} of {frames} frames were lost, which this switch is not to do: a frame that is lost costs another time");
+        say_err!(
+            "weir: {lost} of {frames} frames were lost, which this switch is not to do: a frame that is lost costs another time"
+        );
     }
     if conservation_error != 0 {
         say_err!("weir: frames do not add up, by {conservation_error}");
