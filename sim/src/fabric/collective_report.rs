@@ -140,6 +140,9 @@ pub(super) struct Known {
     pub part: Part,
     /// Numbers of its hosts.
     pub ends: (u32, u32),
+    /// When it arrived, ns. `None`: when its start and its time say. Where both lie between two nanoseconds they are rounded each by
+    /// itself.
+    pub done: Option<Nanos>,
     /// Time its host was held back while it was sent, ns.
     pub paused: Nanos,
     /// The cause of what it took longer than alone for no other cause.
@@ -155,7 +158,7 @@ struct Sent<'a> {
 
 impl Sent<'_> {
     fn end(&self) -> Option<Nanos> {
-        self.flow.start_ns?.checked_add(self.flow.fct_ns?)
+        self.known.done.or_else(|| self.flow.start_ns?.checked_add(self.flow.fct_ns?))
     }
 
     /// What it lost most time by, and how much. `since`: the first message of its step could be sent then.

@@ -202,7 +202,7 @@ impl Fabric<'_> {
     fn known(&self, planned: &Planned) -> Option<Known> {
         let ends = (planned.from as u32, planned.to as u32);
         let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
-        planned.part.map(|part| Known { part, ends, paused, slowed: "queue" })
+        planned.part.map(|part| Known { part, ends, done: None, paused, slowed: "queue" })
     }
 
     /// Counters of all ports of all switches.

@@ -3,7 +3,8 @@
 //! Progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2) raises all rates together; a link that is full fixes those of
 //! its flows at its level. What comes or goes can change a level only from the lowest one it touches on, and from there what
 //! shares a link with a rate that changes: links are visited by rising level, and where a level stays as it was nothing behind it
-//! is looked at. So a change costs what it changes, not what there is.
+//! is looked at. So a change costs what it changes, not what there is. Flows over the same links have the same rate: they are one
+//! bundle, and cost what one of them does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,10 +26,12 @@ pub(super) const BYTE: u128 = (8 * 1_000_000_000_000) << UNIT_SHIFT;
 
 #[derive(Clone, Debug)]
 struct Link {
-    capacity: u64,
-    /// Rate of the flows it holds back; [`NONE`]: it holds back none.
+    capacity: u128,
+    /// Rate of each flow it holds back; [`NONE`]: it holds back none.
     level: u64,
-    flows: Vec<u32>,
+    bundles: Vec<u32>,
+    /// Flows of all of them.
+    flows: u64,
     /// Level at which it is to be visited; [`NONE`]: it is not.
     queued: u64,
     /// It is in the list of those visited.
@@ -36,11 +39,13 @@ struct Link {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Flow {
+struct Bundle {
     /// Links, and its place in the list of each.
     path: Vec<(u32, u32)>,
+    flows: u64,
+    /// Of each of them.
     rate: u64,
-    /// The link that holds it back; [`NOWHERE`]: it has no rate yet.
+    /// The link that holds them back; [`NOWHERE`]: they have no rate yet.
     bottleneck: u32,
     /// Its rate before this round of changes, if it may have another.
     before: Option<u64>,
@@ -50,9 +55,9 @@ struct Flow {
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxMin {
     links: Vec<Link>,
-    flows: Vec<Flow>,
+    bundles: Vec<Bundle>,
     unused_links: Vec<u32>,
-    unused_flows: Vec<u32>,
+    unused_bundles: Vec<u32>,
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     touched: Vec<u32>,
     visited: Vec<u32>,
@@ -61,8 +66,8 @@ pub(super) struct MaxMin {
 impl MaxMin {
     /// One more link; [`units`] of its rate. Links are numbered from 0.
     pub fn add_link(&mut self, capacity: u64) -> u32 {
-        let link =
-            Link { capacity: capacity.max(1), level: NONE, flows: Vec::new(), queued: NONE, noted: false };
+        let capacity = u128::from(capacity.max(1));
+        let link = Link { capacity, level: NONE, bundles: Vec::new(), flows: 0, queued: NONE, noted: false };
         if let Some(at) = self.unused_links.pop() {
             self.links[at as usize] = link;
             return at;
@@ -76,49 +81,77 @@ impl MaxMin {
         self.unused_links.push(link);
     }
 
-    /// A flow over these links, of which there is one at least, none twice. It has a rate after [`MaxMin::settle`]. Numbers of
-    /// flows that were removed are given again.
+    /// A link of one bundle has so much for each of its flows. To be said with each flow that comes or goes.
+    pub fn resize_link(&mut self, link: u32, flows: usize, each: u64) {
+        self.links[link as usize].capacity = (u128::from(each) * flows as u128).max(1);
+    }
+
+    /// A bundle of one flow over these links, of which there is one at least, none twice. It has a rate after
+    /// [`MaxMin::settle`]. Numbers of bundles that were removed are given again.
     pub fn add(&mut self, path: &[u32]) -> u32 {
-        let at = self.unused_flows.pop().unwrap_or_else(|| {
-            self.flows.push(Flow::default());
-            self.flows.len() as u32 - 1
+        let at = self.unused_bundles.pop().unwrap_or_else(|| {
+            self.bundles.push(Bundle::default());
+            self.bundles.len() as u32 - 1
         });
         let place = |link: &u32| {
-            let flows = &mut self.links[*link as usize].flows;
-            flows.push(at);
-            (*link, flows.len() as u32 - 1)
+            let bundles = &mut self.links[*link as usize].bundles;
+            bundles.push(at);
+            (*link, bundles.len() as u32 - 1)
         };
         let path = path.iter().map(place).collect();
-        self.flows[at as usize] = Flow { path, rate: 0, bottleneck: NOWHERE, before: None };
-        self.touch(at);
-        self.visit_path(at, 0);
+        self.bundles[at as usize] = Bundle { path, flows: 0, rate: 0, bottleneck: NOWHERE, before: None };
+        self.add_to(at);
         at
     }
 
-    /// Takes a flow away.
-    pub fn remove(&mut self, flow: u32) {
-        let path = std::mem::take(&mut self.flows[flow as usize].path);
-        for (link, place) in path {
-            let flows = &mut self.links[link as usize].flows;
-            flows.swap_remove(place as usize);
-            if let Some(moved) = flows.get(place as usize) {
-                let path = &mut self.flows[*moved as usize].path;
-                path.iter_mut().filter(|(other, _)| *other == link).for_each(|(_, at)| *at = place);
+    /// One more flow of a bundle.
+    pub fn add_to(&mut self, bundle: u32) {
+        self.touch(bundle);
+        let Self { links, bundles, .. } = self;
+        let at = &mut bundles[bundle as usize];
+        (at.flows, at.bottleneck) = (at.flows + 1, NOWHERE);
+        at.path.iter().for_each(|(link, _)| links[*link as usize].flows += 1);
+        self.visit_path(bundle, 0);
+    }
+
+    /// Takes a flow of a bundle away, with the last one the bundle.
+    pub fn remove(&mut self, bundle: u32) {
+        let at = &mut self.bundles[bundle as usize];
+        at.flows -= 1;
+        let is_last = at.flows == 0;
+        for nth in 0..at.path.len() {
+            let (link, place) = self.bundles[bundle as usize].path[nth];
+            self.links[link as usize].flows -= 1;
+            if is_last {
+                self.take_off(link, place);
             }
             self.visit_if_full(link);
         }
-        self.unused_flows.push(flow);
+        if is_last {
+            self.bundles[bundle as usize].path.clear();
+            self.unused_bundles.push(bundle);
+        }
     }
 
-    /// Rate of a flow, in units.
-    pub fn rate(&self, flow: u32) -> u64 {
-        self.flows[flow as usize].rate
+    /// The bundle at this place of a link is no longer there.
+    fn take_off(&mut self, link: u32, place: u32) {
+        let bundles = &mut self.links[link as usize].bundles;
+        bundles.swap_remove(place as usize);
+        if let Some(moved) = bundles.get(place as usize) {
+            let path = &mut self.bundles[*moved as usize].path;
+            path.iter_mut().filter(|(other, _)| *other == link).for_each(|(_, at)| *at = place);
+        }
+    }
+
+    /// Rate of each flow of a bundle, in units.
+    pub fn rate(&self, bundle: u32) -> u64 {
+        self.bundles[bundle as usize].rate
     }
 
     /// Whether a link holds a flow back for the sake of others.
     pub fn is_contended(&self, link: u32) -> bool {
         let link = &self.links[link as usize];
-        link.level != NONE && link.flows.len() > 1
+        link.level != NONE && link.flows > 1
     }
 
     /// Links of which [`MaxMin::is_contended`] may have changed with the last round.
@@ -141,18 +174,18 @@ impl MaxMin {
         }
     }
 
-    fn visit_path(&mut self, flow: u32, level: u64) {
-        for nth in 0..self.flows[flow as usize].path.len() {
-            let (link, _) = self.flows[flow as usize].path[nth];
+    fn visit_path(&mut self, bundle: u32, level: u64) {
+        for nth in 0..self.bundles[bundle as usize].path.len() {
+            let (link, _) = self.bundles[bundle as usize].path[nth];
             self.visit(link, level);
         }
     }
 
-    fn touch(&mut self, flow: u32) {
-        let at = &mut self.flows[flow as usize];
+    fn touch(&mut self, bundle: u32) {
+        let at = &mut self.bundles[bundle as usize];
         if at.before.is_none() {
             at.before = Some(at.rate);
-            self.touched.push(flow);
+            self.touched.push(bundle);
         }
     }
 
@@ -160,24 +193,24 @@ impl MaxMin {
     /// they have, or that level if it is lower. [`NONE`]: there is room for all.
     fn potential(&self, link: u32) -> u64 {
         let at = &self.links[link as usize];
-        let held = |flow: &Flow| flow.bottleneck != link && flow.bottleneck != NOWHERE;
+        let held = |bundle: &Bundle| bundle.bottleneck != link && bundle.bottleneck != NOWHERE;
         let mut level = NONE;
         let mut below = 0;
         // Each round leaves fewer flows at the level, which can only rise.
         loop {
             let (mut open, mut sum) = (0u64, 0u128);
-            for flow in at.flows.iter().map(|flow| &self.flows[*flow as usize]) {
-                match held(flow) && (level == NONE || flow.rate <= level) {
-                    true => sum += u128::from(flow.rate),
-                    false => open += 1,
+            for bundle in at.bundles.iter().map(|bundle| &self.bundles[*bundle as usize]) {
+                match held(bundle) && (level == NONE || bundle.rate <= level) {
+                    true => sum += u128::from(bundle.rate) * u128::from(bundle.flows),
+                    false => open += bundle.flows,
                 }
             }
             if level != NONE && open == below {
                 return level;
             }
-            let Some(left) = u128::from(at.capacity).checked_sub(sum) else {
+            let Some(left) = at.capacity.checked_sub(sum) else {
                 // More than fits, which the level of all has to say.
-                (level, below) = (at.capacity / at.flows.len() as u64, 0);
+                (level, below) = ((at.capacity / u128::from(at.flows)) as u64, 0);
                 continue;
             };
             if open == 0 {
@@ -187,8 +220,8 @@ impl MaxMin {
         }
     }
 
-    /// Gives all flows the rates they have after what came and went; those whose rate is another one now, in the order in which
-    /// they were found.
+    /// Gives all flows the rates they have after what came and went; the bundles whose rate is another one now, in the order in
+    /// which they were found.
     pub fn settle(&mut self) -> Vec<u32> {
         for link in self.visited.drain(..) {
             self.links[link as usize].noted = false;
@@ -220,8 +253,8 @@ impl MaxMin {
             }
         }
         let mut touched = std::mem::take(&mut self.touched);
-        touched.retain(|flow| {
-            let at = &mut self.flows[*flow as usize];
+        touched.retain(|bundle| {
+            let at = &mut self.bundles[*bundle as usize];
             let before = at.before.take();
             !at.path.is_empty() && before.is_some_and(|before| before != at.rate)
         });
@@ -231,12 +264,12 @@ impl MaxMin {
     /// A link can give more than its level: its flows have no rate until some link fixes one.
     fn release(&mut self, link: u32) {
         let level = std::mem::replace(&mut self.links[link as usize].level, NONE);
-        for nth in 0..self.links[link as usize].flows.len() {
-            let flow = self.links[link as usize].flows[nth];
-            if self.flows[flow as usize].bottleneck == link {
-                self.touch(flow);
-                self.flows[flow as usize].bottleneck = NOWHERE;
-                self.visit_path(flow, level);
+        for nth in 0..self.links[link as usize].bundles.len() {
+            let bundle = self.links[link as usize].bundles[nth];
+            if self.bundles[bundle as usize].bottleneck == link {
+                self.touch(bundle);
+                self.bundles[bundle as usize].bottleneck = NOWHERE;
+                self.visit_path(bundle, level);
             }
         }
     }
@@ -244,18 +277,18 @@ impl MaxMin {
     /// A link is the lowest one that is open: what nobody holds back below this level it does.
     fn fix(&mut self, link: u32, level: u64) {
         self.links[link as usize].level = level;
-        for nth in 0..self.links[link as usize].flows.len() {
-            let flow = self.links[link as usize].flows[nth];
-            let Flow { rate, bottleneck, .. } = self.flows[flow as usize];
+        for nth in 0..self.links[link as usize].bundles.len() {
+            let bundle = self.links[link as usize].bundles[nth];
+            let Bundle { rate, bottleneck, .. } = self.bundles[bundle as usize];
             let (own, free) = (bottleneck == link, bottleneck == NOWHERE);
             if own && rate == level || !own && !free && rate <= level {
                 continue;
             }
-            self.touch(flow);
-            let at = &mut self.flows[flow as usize];
+            self.touch(bundle);
+            let at = &mut self.bundles[bundle as usize];
             (at.rate, at.bottleneck) = (level, link);
             for nth in 0..at.path.len() {
-                let (other, _) = self.flows[flow as usize].path[nth];
+                let (other, _) = self.bundles[bundle as usize].path[nth];
                 if other != link {
                     self.visit_if_full(other);
                 }

@@ -34,9 +34,9 @@ const ROUNDED: f64 = 500.0;
 struct Network {
     capacities: Vec<u64>,
     rates: MaxMin,
-    /// Flows that are there: number, path.
+    /// Flows that are there: number of the bundle, path.
     flows: Vec<(u32, Vec<u32>)>,
-    /// Rates by number, as the rounds have told them.
+    /// Rates of bundles, as the rounds have told them.
     told: Vec<u64>,
     rng: Rng,
 }
@@ -57,6 +57,14 @@ impl Network {
     }
 
     fn come(&mut self) {
+        // As another one goes, whose rate it has from the next round on.
+        if !self.flows.is_empty() && self.below(3) == 0 {
+            let like = self.below(self.flows.len());
+            let (bundle, path) = self.flows[like].clone();
+            self.rates.add_to(bundle);
+            self.flows.push((bundle, path));
+            return;
+        }
         let hops = 1 + self.below(6.min(self.capacities.len()));
         let mut path: Vec<u32> = Vec::new();
         while path.len() < hops {
@@ -150,6 +158,28 @@ fn nothing_is_looked_at_that_cannot_change() {
     assert_eq!((changed, slow), (vec![slow, flows[14], flows[15]], flows[10]), "its number is given again");
     assert_eq!([flows[14], slow].map(|f| rates.rate(f)), [units(450), units(100)]);
     assert!(rates.is_contended(links[7]) && !rates.is_contended(narrow), "alone on a narrow link");
+}
+
+#[test]
+fn a_link_of_one_bundle_grows_with_its_flows() {
+    let mut rates = MaxMin::default();
+    let (line, cap) = (rates.add_link(units(100)), rates.add_link(units(30)));
+    let paced = rates.add(&[line, cap]);
+    for (flows, rate) in [(1, 30), (2, 30), (3, 30), (4, 25), (5, 20)] {
+        if flows > 1 {
+            rates.resize_link(cap, flows, units(30));
+            rates.add_to(paced);
+        }
+        rates.settle();
+        assert_eq!(rates.rate(paced), units(rate), "{flows}");
+        assert_eq!(rates.is_contended(line), flows > 3);
+    }
+    for flows in [4, 3] {
+        rates.remove(paced);
+        rates.resize_link(cap, flows, units(30));
+    }
+    rates.settle();
+    assert_eq!((rates.rate(paced), rates.is_contended(line)), (units(30), false));
 }
 
 #[test]

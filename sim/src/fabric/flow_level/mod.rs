@@ -9,6 +9,7 @@
 //! At hybrid level the flows that share a bottleneck are then played frame by frame ([`hybrid`]), with all of their jobs ([`jobs`]), and the others are left as
 //! they are.
 
+mod bundle;
 mod hybrid;
 mod jobs;
 mod max_min;

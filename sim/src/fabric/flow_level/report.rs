@@ -33,10 +33,10 @@ impl World<'_> {
         }
         let ns = self.ns();
         let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
-        let open = self.sending.iter().flatten().chain(self.under_way.values());
+        let open = self.sending.values().chain(self.under_way.values());
         let open: BTreeMap<u32, &Sending> = open.map(|sending| (sending.flow, sending)).collect();
         let mut flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, &open)).collect();
-        let mut parts: Vec<Option<Known>> = self.flows.iter().map(part).collect();
+        let mut parts: Vec<Option<Known>> = self.flows.iter().map(|f| self.part(f)).collect();
         let mut why = Vec::new();
         let mut computations =
             self.computations(packets.as_ref().map_or(&[], |packets| &packets.section.ops));
@@ -51,7 +51,9 @@ impl World<'_> {
                 flows[id as usize] = FlowResult { id, level: Some(Level::Packet), ..result };
                 let paused = facts.paused.get(&number).copied().unwrap_or(0);
                 let known = parts[id as usize].as_mut();
-                known.into_iter().for_each(|known| *known = Known { paused, slowed: "queue", ..*known });
+                known
+                    .into_iter()
+                    .for_each(|known| *known = Known { paused, slowed: "queue", done: None, ..*known });
             }
             timeline = std::mem::take(&mut report.timeline);
             computations.extend(facts.computations);
@@ -86,6 +88,13 @@ impl World<'_> {
         report
     }
 
+    /// What a flow is a part of.
+    fn part(&self, planned: &Planned) -> Option<Known> {
+        let ends = (planned.from as u32, planned.to as u32);
+        let done = known(self.outcomes[planned.flow.id as usize].done);
+        planned.part.map(|part| Known { part, ends, done, paused: 0, slowed: "contention" })
+    }
+
     fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, &Sending>) -> FlowResult {
         let flow = &planned.flow;
         let outcome = self.outcomes[flow.id as usize];
@@ -94,7 +103,7 @@ impl World<'_> {
                 // Whole frames. All but the last one are alike.
                 let frame = self.ways().frame_bytes(planned, flow.payload.into());
                 let frames = |wire: u64| if wire < sending.wire { wire / frame } else { flow.packets() };
-                let (sent, arrived) = sending.progress(self.now);
+                let (sent, arrived) = self.progress(sending);
                 (frames(sent), frames(arrived))
             }
             None if outcome.done != NEVER => (flow.packets(), flow.packets()),
@@ -141,9 +150,8 @@ impl World<'_> {
     /// Links carry what was played frame by frame, in place of what the same flows were at flow level.
     fn put_on_links(&mut self, packets: &Packets) {
         let is_played = |flow: u32| packets.section.flows[flow as usize];
-        let open = self.sending.iter().flatten().filter(|sending| is_played(sending.flow));
-        let open: Vec<(u32, u64)> =
-            open.map(|sending| (sending.flow, sending.progress(self.now).0)).collect();
+        let open = self.sending.values().filter(|sending| is_played(sending.flow));
+        let open: Vec<(u32, u64)> = open.map(|sending| (sending.flow, self.progress(sending).0)).collect();
         let ended = self.flows.iter().filter(|f| is_played(f.flow.id) && self.was_sent(f.flow.id));
         let ended = ended.map(|f| (f.flow.id, f.flow.packets(), self.ways().stream(f).wire));
         let all: Vec<_> = ended.chain(open.iter().map(|(flow, bytes)| (*flow, 0, *bytes))).collect();
@@ -252,10 +260,4 @@ impl World<'_> {
         });
         all
     }
-}
-
-/// What a flow is a part of.
-fn part(planned: &Planned) -> Option<Known> {
-    let ends = (planned.from as u32, planned.to as u32);
-    planned.part.map(|part| Known { part, ends, paused: 0, slowed: "contention" })
 }

@@ -1,5 +1,6 @@
 //! Flow level beside the same file frame by frame.
 
+use super::world::World;
 use crate::fabric::{FabricError, Progress, Report, Spread, load, load_in, run, run_with};
 use std::ops::ControlFlow;
 
@@ -80,6 +81,50 @@ fn a_flow_alone_takes_what_it_takes_frame_by_frame() {
                 assert!(packets.abs_diff(flows) <= 1, "{packets} {flows}\n{text}");
                 assert!(packets.abs_diff(alone) <= 1, "{packets} alone {alone}\n{text}");
             }
+        }
+    }
+}
+
+/// What flows over the same links cost does not grow with their number: they are one bundle, with a pace or without.
+#[test]
+fn flows_over_the_same_links_are_one_bundle() {
+    for (pace, kinds) in [("", 1), ("rate = \"1G\"\n", 2)] {
+        let text = file(
+            "kind = \"star\"\nhosts = 3",
+            &format!(
+                "[link]\nrate = \"10G\"\n[[workload]]\nkind = \"poisson\"\nto = \"h2\"\nbytes = 64\nload = 0.9\n\
+                 duration = \"100us\"\n{pace}"
+            ),
+        );
+        let spec = load("t.toml", &format!("level = \"flow\"\n{text}")).unwrap();
+        let mut world = World::new(&spec).unwrap();
+        world.play(spec.stop_time.0, &mut |_| ControlFlow::Continue(()));
+        assert!(world.most_bundles() <= 2 * kinds, "{}", world.most_bundles());
+        let report = world.report(None);
+        assert!(report.flows_done > 1500 && report.flows_done == report.flows.len(), "{}", report.flows_done);
+        // The line carries them without a gap: they take its time.
+        let into = report.links.iter().find(|link| link.to == "h2").unwrap();
+        assert!(into.busy_milli > 970, "{into:?}");
+        // What is drawn is what was sent.
+        let (timeline, sent) = (&report.timeline, 64 * report.flows.len() as u64);
+        let rates: u64 = timeline.rates.iter().flat_map(|series| &series.values).sum();
+        let drawn = rates * timeline.rate_period_ns / 8_000_000_000;
+        assert!(drawn.abs_diff(sent) * 50 < sent, "{drawn} {sent}");
+    }
+}
+
+/// Of collectives whose messages end between two nanoseconds.
+#[test]
+fn no_collective_ends_after_the_run() {
+    for kind in ["all_reduce", "all_gather", "halving_doubling_all_reduce"] {
+        for bytes in (100_001..100_030).step_by(4) {
+            let text = file(
+                "kind = \"star\"\nhosts = 4",
+                &format!("[link]\nrate = \"3000000007\"\n[[workload]]\nkind = \"{kind}\"\nbytes = {bytes}\n"),
+            );
+            let report = at_flow_level(&text);
+            let time = report.collectives[0].figures.time_ns.unwrap();
+            assert_eq!(time, report.end_ns, "{kind} {bytes}");
         }
     }
 }

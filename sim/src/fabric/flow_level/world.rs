@@ -1,5 +1,6 @@
 //! Flows that begin, share, and end.
 
+use super::bundle::{Bundle, Key};
 use super::max_min::{BYTE, MaxMin, units};
 use super::scope;
 use crate::fabric::collective::lay_out_with_engines;
@@ -21,6 +22,7 @@ use crate::fabric::{FabricError, idle};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use weir_dataplane::types::{Nanos, wire_bytes};
 use weir_endpoint::flow::Pace;
 
@@ -52,82 +54,30 @@ impl From<Due> for Event {
     }
 }
 
-/// What was left of a flow from some time on, and how fast it became less.
+/// The part of a flow that is sent as one of a bundle.
 #[derive(Clone, Copy, Debug)]
-struct Course {
+struct Stint {
+    bundle: u32,
+    /// What the clock of the bundle said when it began.
+    begin: u128,
     since: Ps,
-    /// In units of rate times picoseconds.
-    left: u128,
-    rate: u64,
-}
-
-impl Course {
-    fn left_at(&self, time: Ps) -> u128 {
-        self.left.saturating_sub(u128::from(self.rate) * u128::from(time.saturating_sub(self.since)))
-    }
+    /// When all of it had been sent, or [`NEVER`].
+    until: Ps,
+    /// Bytes on the wire.
+    wire: u64,
 }
 
 /// A flow that is being sent, or on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
     pub flow: u32,
-    /// Its rate and, as far back as something is under way, those before, latest last.
-    course: VecDeque<Course>,
-    /// When it will have been sent at this rate, but for `last`.
-    end: Ps,
-    pub path: Vec<u32>,
-    /// Bytes on the wire, and those of them that are a last frame, which waits for the end of what is sent at a pace and has none.
+    /// The last frame of a flow that has a pace follows the others at the rate that the links have for it.
+    stints: [Option<Stint>; 2],
+    /// Bytes on the wire, and those of them that are such a last frame.
     pub wire: u64,
     last: u64,
     /// From the end of its sending to the arrival of its last byte.
     rest: Ps,
-    /// The link that stands for the rate it has at most.
-    cap: Option<u32>,
-}
-
-impl Sending {
-    fn new(flow: u32, path: Vec<u32>, stream: &Stream, cap: Option<u32>, now: Ps) -> Self {
-        let Stream { wire, last, rest } = *stream;
-        let course = VecDeque::from([Course { since: now, left: u128::from(wire) * BYTE, rate: 0 }]);
-        Self { flow, course, end: NEVER, path, wire, last, rest, cap }
-    }
-
-    /// When it got the rate it has.
-    fn since(&self) -> Ps {
-        self.course.back().map_or(0, |course| course.since)
-    }
-
-    /// Another rate from now on.
-    fn change(&mut self, now: Ps, rate: u64) {
-        let left = self.course.back().map_or(0, |course| course.left_at(now));
-        self.course.push_back(Course { since: now, left, rate });
-        while self.course.get(1).is_some_and(|next| next.since.saturating_add(self.rest) <= now) {
-            self.course.pop_front();
-        }
-        let takes = left.saturating_sub(u128::from(self.last) * BYTE).checked_div(rate.into());
-        let takes = takes.and_then(|takes| u64::try_from(takes).ok());
-        self.end = takes.map_or(NEVER, |takes| now.saturating_add(takes));
-    }
-
-    /// All of it has been sent, but for `last`. What that lacked for times are whole picoseconds is made up.
-    fn ended(&mut self, now: Ps) {
-        self.change(now, 0);
-        if let Some(course) = self.course.back_mut() {
-            course.left = u128::from(self.last) * BYTE;
-        }
-    }
-
-    /// Bytes on the wire it has sent by `now`, and those of them that have arrived.
-    pub fn progress(&self, now: Ps) -> (u64, u64) {
-        (self.sent(now), now.checked_sub(self.rest).map_or(0, |then| self.sent(then)))
-    }
-
-    /// Bytes on the wire it has sent by `time`, which may lie back by what is under way.
-    fn sent(&self, time: Ps) -> u64 {
-        let course = self.course.iter().rev().find(|course| course.since <= time);
-        let left = course.map_or(u128::from(self.wire) * BYTE, |course| course.left_at(time));
-        ((u128::from(self.wire) * BYTE - left) / BYTE) as u64
-    }
 }
 
 /// What became of a flow.
@@ -161,11 +111,16 @@ pub(super) struct World<'a> {
     pub reported: Vec<(usize, Collective)>,
     rates: MaxMin,
     queue: Queue<Event>,
-    /// Ends of flows that are being sent, with their numbers in `sending`.
+    /// Of which flows have yet to arrive. Numbers are given again.
+    bundles: Vec<Option<Bundle>>,
+    unused: Vec<u32>,
+    bundle_of: BTreeMap<Key, u32>,
+    /// By number of the bundle in `rates`.
+    by_share: Vec<u32>,
+    /// When the next flow of each bundle will have been sent.
     ends: BTreeSet<(Ps, u32)>,
-    /// By number of the flow in `rates`.
-    pub sending: Vec<Option<Sending>>,
-    /// Flows that were sent and have not arrived, by number.
+    /// Flows that are being sent, and those that were sent and have not arrived, by number.
+    pub sending: BTreeMap<u32, Sending>,
     pub under_way: BTreeMap<u32, Sending>,
     /// Queue pairs that send a flow, by the number of their first, and the flows that wait for it.
     busy: BTreeMap<u32, VecDeque<u32>>,
@@ -221,8 +176,12 @@ impl<'a> World<'a> {
             operations: Operations::new(ops, flows.len()),
             reported: collectives,
             queue: Queue::new(0, 0),
+            bundles: Vec::new(),
+            unused: Vec::new(),
+            bundle_of: BTreeMap::new(),
+            by_share: Vec::new(),
             ends: BTreeSet::new(),
-            sending: Vec::new(),
+            sending: BTreeMap::new(),
             under_way: BTreeMap::new(),
             busy: BTreeMap::new(),
             timeline: TimelineRecorder::new(Vec::new(), names),
@@ -291,15 +250,15 @@ impl<'a> World<'a> {
     }
 
     fn next(&self) -> Option<Ps> {
-        let end = self.ends.first().map(|(end, _)| *end).filter(|end| *end < NEVER);
+        let end = self.ends.first().map(|(end, _)| *end);
         end.into_iter().chain(self.queue.next_time()).min()
     }
 
     /// Everything that happens now, and the rates that come of it.
     fn play_round(&mut self) {
-        while let Some((_, number)) = self.ends.first().copied().filter(|(end, _)| *end == self.now) {
+        while let Some((_, bundle)) = self.ends.first().copied().filter(|(end, _)| *end == self.now) {
             self.events += 1;
-            self.end_sending(number);
+            self.end_sending(bundle);
         }
         while let Some((.., event)) = self.queue.pop_before((self.now, u64::MAX)) {
             self.events += 1;
@@ -311,14 +270,15 @@ impl<'a> World<'a> {
                 Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
                 Event::Delivered { flow } => {
                     self.operations.received(flow, now, &mut at);
-                    self.under_way.remove(&flow);
+                    self.arrived(flow);
                     self.outcomes[flow as usize].done = self.now;
                     self.done += 1;
                 }
             }
         }
-        for number in self.rates.settle() {
-            self.change_rate(number);
+        for share in self.rates.settle() {
+            let rate = self.rates.rate(share);
+            self.with_bundle(self.by_share[share as usize], |bundle, now| bundle.change(now, rate));
         }
         for link in self.rates.visited() {
             let contended = self.rates.is_contended(*link);
@@ -348,43 +308,111 @@ impl<'a> World<'a> {
     fn begin_sending(&mut self, flow: u32) {
         let planned = &self.flows[flow as usize];
         let ways = self.ways();
-        let stream = ways.stream(planned);
-        let path: Vec<u32> =
-            ways.path(planned.from, planned.to, planned.path).map(|dir| dir as u32).collect();
-        let cap = match planned.flow.pace {
-            Pace::Fixed(rate) => Some(self.rates.add_link(units(rate))),
+        let Stream { wire, last, rest } = ways.stream(planned);
+        let path = ways.path(planned.from, planned.to, planned.path).map(|dir| dir as u32).collect();
+        let pace = match planned.flow.pace {
+            Pace::Fixed(rate) => Some(units(rate)),
             _ => None,
         };
-        let sending = Sending::new(flow, path, &stream, cap, self.now);
-        self.share(sending);
+        let mut sending = Sending { flow, stints: [None; 2], wire, last, rest };
+        sending.stints[0] = Some(self.join(&sending, (path, pace), wire - last));
+        self.sending.insert(flow, sending);
     }
 
-    /// A flow has its part of the links of its path from now on.
-    fn share(&mut self, sending: Sending) {
-        let shared: Vec<u32> = sending.path.iter().copied().chain(sending.cap).collect();
-        let number = self.rates.add(&shared);
-        if self.sending.len() <= number as usize {
-            self.sending.resize(number as usize + 1, None);
+    /// So many bytes of a flow are sent as part of the bundle of this kind from now on.
+    fn join(&mut self, sending: &Sending, key: Key, wire: u64) -> Stint {
+        let number = self.bundle_of.get(&key).copied().unwrap_or_else(|| {
+            let bundle = Bundle::new(key.clone(), self.now);
+            let number = match self.unused.pop() {
+                Some(number) => {
+                    self.bundles[number as usize] = Some(bundle);
+                    number
+                }
+                None => {
+                    self.bundles.push(Some(bundle));
+                    self.bundles.len() as u32 - 1
+                }
+            };
+            self.bundle_of.insert(key, number);
+            number
+        });
+        let (flow, rest) = (sending.flow, sending.rest);
+        let lane = self.lane_of[flow as usize];
+        let parts = (self.flows[flow as usize].flow.bytes, sending.wire);
+        let begin = self.with_bundle(number, |bundle, now| {
+            lane.into_iter().for_each(|lane| bundle.draws(lane, parts, true));
+            bundle.join(flow, wire, rest, now)
+        });
+        self.share(number);
+        Stint { bundle: number, begin: begin.unwrap_or(0), since: self.now, until: NEVER, wire }
+    }
+
+    /// One flow more of a bundle has its part of the links.
+    fn share(&mut self, number: u32) {
+        let Some(bundle) = &mut self.bundles[number as usize] else { return };
+        let (path, pace) = &bundle.key;
+        if bundle.sending() > 1 {
+            bundle
+                .cap
+                .iter()
+                .zip(pace)
+                .for_each(|(cap, pace)| self.rates.resize_link(*cap, bundle.sending(), *pace));
+            return self.rates.add_to(bundle.share);
         }
-        self.sending[number as usize] = Some(sending);
-        self.ends.insert((NEVER, number));
+        bundle.cap = pace.map(|pace| self.rates.add_link(pace));
+        let links: Vec<u32> = path.iter().copied().chain(bundle.cap).collect();
+        bundle.share = self.rates.add(&links);
+        if self.by_share.len() <= bundle.share as usize {
+            self.by_share.resize(bundle.share as usize + 1, 0);
+        }
+        self.by_share[bundle.share as usize] = number;
     }
 
-    /// A flow has been sent, or all of it that has a pace.
-    fn end_sending(&mut self, number: u32) {
-        let Some(mut sending) = self.sending[number as usize].take() else { return };
-        self.ends.remove(&(sending.end, number));
-        self.rates.remove(number);
-        sending.cap.into_iter().for_each(|cap| self.rates.remove_link(cap));
-        self.draw(&sending, self.now);
-        sending.ended(self.now);
-        if sending.last > 0 {
-            // The last frame of a flow that has a pace follows the others at the rate that the links have for it.
-            return self.share(Sending { end: NEVER, last: 0, cap: None, ..sending });
+    /// One flow less of a bundle, which is not among those that are sent any more.
+    fn unshare(&mut self, number: u32) {
+        let Some(bundle) = &mut self.bundles[number as usize] else { return };
+        self.rates.remove(bundle.share);
+        let Some(pace) = bundle.key.1 else { return };
+        match bundle.sending() {
+            0 => bundle.cap.take().into_iter().for_each(|cap| self.rates.remove_link(cap)),
+            flows => bundle.cap.iter().for_each(|cap| self.rates.resize_link(*cap, flows, pace)),
+        }
+    }
+
+    /// Something happens to a bundle: what its flows have sent before goes onto the timeline.
+    fn with_bundle<R>(&mut self, number: u32, happens: impl FnOnce(&mut Bundle, Ps) -> R) -> Option<R> {
+        let (now, timeline) = (self.now, &mut self.timeline);
+        let bundle = self.bundles[number as usize].as_mut()?;
+        bundle.draw(now, |lane, since, bytes| timeline.delivered_evenly(lane, since / PS, now / PS, bytes));
+        self.ends.remove(&(bundle.end, number));
+        let done = happens(bundle, now);
+        if bundle.end != NEVER {
+            self.ends.insert((bundle.end, number));
+        }
+        Some(done)
+    }
+
+    /// The next flow of a bundle has been sent, or all of it that has a pace.
+    fn end_sending(&mut self, bundle: u32) {
+        let Some(flow) = self.with_bundle(bundle, Bundle::leave).flatten() else { return };
+        self.unshare(bundle);
+        let Some(mut sending) = self.sending.remove(&flow) else { return };
+        let now = self.now;
+        sending.stints.iter_mut().flatten().filter(|at| at.until == NEVER).for_each(|at| at.until = now);
+        if let Some(lane) = self.lane_of[flow as usize] {
+            let parts = (self.flows[flow as usize].flow.bytes, sending.wire);
+            self.with_bundle(bundle, |bundle, _| bundle.draws(lane, parts, false));
+        }
+        let path = self.bundles[bundle as usize].as_ref().map(|bundle| Arc::clone(&bundle.key.0));
+        let Some(path) = path else { return };
+        if sending.last > 0 && sending.stints[1].is_none() {
+            sending.stints[1] = Some(self.join(&sending, (path, None), sending.last));
+            self.sending.insert(flow, sending);
+            return;
         }
         let planned = &self.flows[sending.flow as usize];
         let Planned { flow, from, to, src_port, pair, .. } = *planned;
-        for link in &sending.path {
+        for link in path.iter() {
             let line = &mut self.lines[*link as usize];
             (line.carried, line.bytes) = (line.carried + flow.packets(), line.bytes + sending.wire);
         }
@@ -406,37 +434,54 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What a flow has sent since its rate last changed goes onto the timeline.
-    fn draw(&mut self, sending: &Sending, now: Ps) {
-        let Some(lane) = self.lane_of[sending.flow as usize] else { return };
-        let flow = &self.flows[sending.flow as usize].flow;
-        let payload = |wire: u64| {
-            // Of endless flows a part of the wire that their frames have.
-            (u128::from(wire) * u128::from(flow.bytes) / u128::from(sending.wire.max(1))) as u64
-        };
-        let since = sending.since();
-        let bytes = payload(sending.sent(now)) - payload(sending.sent(since));
-        self.timeline.delivered_evenly(lane, since / PS, now / PS, bytes);
+    /// All of a flow has arrived: nobody asks what is under way.
+    fn arrived(&mut self, flow: u32) {
+        let Some(sending) = self.under_way.remove(&flow) else { return };
+        for stint in sending.stints.iter().flatten() {
+            let at = &mut self.bundles[stint.bundle as usize];
+            if let Some(bundle) = at {
+                bundle.open -= 1;
+            }
+            if let Some(bundle) = at.take_if(|bundle| bundle.open == 0) {
+                self.bundle_of.remove(&bundle.key);
+                self.unused.push(stint.bundle);
+            }
+        }
     }
 
-    fn change_rate(&mut self, number: u32) {
-        let Some(mut sending) = self.sending[number as usize].take() else { return };
-        self.draw(&sending, self.now);
-        self.ends.remove(&(sending.end, number));
-        sending.change(self.now, self.rates.rate(number));
-        self.ends.insert((sending.end, number));
-        self.sending[number as usize] = Some(sending);
+    /// Most bundles that there were at once.
+    #[cfg(test)]
+    pub fn most_bundles(&self) -> usize {
+        self.bundles.len()
+    }
+
+    /// Bytes on the wire that a flow has sent by now, and those of them that have arrived.
+    pub fn progress(&self, sending: &Sending) -> (u64, u64) {
+        let sent = |time: Ps| {
+            let of = |stint: &Stint| {
+                if stint.until <= time {
+                    return stint.wire;
+                }
+                let clock = self.bundles[stint.bundle as usize].as_ref().map_or(0, |b| b.clock_at(time));
+                if stint.since <= time { (clock.saturating_sub(stint.begin) / BYTE) as u64 } else { 0 }
+            };
+            sending.stints.iter().flatten().map(of).sum()
+        };
+        (sent(self.now), self.now.checked_sub(sending.rest).map_or(0, sent))
     }
 
     /// Puts what is still being sent onto the timeline, and counts it on its links.
     pub fn close(&mut self) {
-        let now = self.now;
-        for number in 0..self.sending.len() {
-            let Some(sending) = self.sending[number].take() else { continue };
-            self.draw(&sending, now);
-            let (bytes, _) = sending.progress(now);
-            sending.path.iter().for_each(|link| self.lines[*link as usize].bytes += bytes);
-            self.sending[number] = Some(sending);
+        for number in 0..self.bundles.len() as u32 {
+            // Nothing but what is drawn before.
+            self.with_bundle(number, |_, _| ());
+        }
+        for sending in self.sending.values() {
+            let (bytes, _) = self.progress(sending);
+            let bundle = sending.stints[0].and_then(|stint| self.bundles[stint.bundle as usize].as_ref());
+            for link in bundle.iter().flat_map(|bundle| bundle.key.0.iter()) {
+                self.lines[*link as usize].bytes += bytes;
+            }
         }
     }
 }
