@@ -277,6 +277,29 @@ fn sw106_the_circle_of_requests_and_responses_is_named() {
     for report in [ask(""), star(2, "")] {
         assert!(report.deadlock.is_empty() && report.verdict == "PASS", "{:?}", report.findings);
     }
+    // With credits it is those of the channel that requests have taken, and each peer has its own: three hosts that ask in a circle
+    // have room for all responses.
+    let credits = |topology: &str, response: u8| {
+        play(&format!(
+            "name = \"ask\"\nstop_time = \"5ms\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n[host]\n\
+             protocol = \"rclink\"\npayload = 256\n[host.rclink]\nwindow = 8\nread_rate = \"30G\"\nflow_control = \"cbfc\"\n\
+             credits = 64\npriorities = {{ response = {response} }}\n\
+             [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"500KB\"\nresponse = 1024\n"
+        ))
+    };
+    for topology in ["kind = \"direct\"", "kind = \"star\"\nhosts = 2"] {
+        let report = credits(topology, 3);
+        assert_eq!(report.findings[0], "deadlock of requests and responses: h0 -> h1", "{:?}", report.why);
+        assert_eq!((report.pauses(), report.host_pfc(), report.verdict), (0, 0, "FAIL"));
+        let words =
+            "Deadlock of requests and responses: h0 -> h1 -> h0: each has the memory that its credits";
+        let why = report.why.iter().find(|why| why.starts_with(words));
+        assert!(why.is_some_and(|why| why.contains("a channel for responses alone")), "{:?}", report.why);
+        let apart = credits(topology, 2);
+        assert!(apart.deadlock.is_empty() && apart.verdict == "PASS", "{:?}", apart.findings);
+    }
+    let three = credits("kind = \"star\"\nhosts = 3", 3);
+    assert!(three.deadlock.is_empty() && three.verdict == "PASS", "{:?}", three.findings);
     // Cut short while memories are full and hosts paused.
     for stop in (20..200).step_by(7) {
         let text = format!(

@@ -23,6 +23,8 @@ pub(super) struct Context {
     pub repaired: bool,
     /// The limit of an ingress group under the buffer policy of the switches, in words.
     pub limit: &'static str,
+    /// Hosts hold one another back by credits, not by pauses.
+    pub credits: bool,
     /// Hosts that can read no request until their responses go, by the hosts that hold these back.
     pub unanswered: BTreeMap<String, BTreeSet<String>>,
 }
@@ -140,10 +142,18 @@ pub(super) fn deadlock(report: &Report, watchdog: Option<&WatchdogConfig>) -> Op
 /// The circle of hosts in words.
 fn unanswered(report: &Report, context: &Context) -> Option<String> {
     let first = report.deadlock.first().filter(|first| context.unanswered.contains_key(*first))?;
+    let (full, held, apart) = match context.credits {
+        true => (
+            "the memory that its credits are worth",
+            "have taken the credits of the same channel",
+            "a channel",
+        ),
+        false => ("its memory", "hold back responses of the same priority", "one"),
+    };
     Some(format!(
-        "Deadlock of requests and responses: {} -> {first}: each has its memory full of requests, reads the next one when it can send \
-         a response, and sends one when the next host reads, since requests hold back responses of the same priority. \
-         Remedy: one for responses alone, `priorities.response` in [host.rclink].",
+        "Deadlock of requests and responses: {} -> {first}: each has {full} full of requests, reads the next one when it can send \
+         a response, and sends one when the next host reads, since requests {held}. \
+         Remedy: {apart} for responses alone, `priorities.response` in [host.rclink].",
         report.deadlock.join(" -> ")
     ))
 }

@@ -125,7 +125,7 @@ pub struct Unanswered {
     pub responses: Vec<u32>,
     /// Priority of responses.
     pub channel: u8,
-    /// Priorities that the requests have paused, one bit each.
+    /// Priorities that the requests have paused, or of whose credits they have taken, one bit each.
     pub holds: u8,
 }
 
@@ -433,9 +433,17 @@ impl RcLinkNic {
     pub fn unanswered(&self, now: Nanos) -> Option<Unanswered> {
         let channel = self.config.classes.of(Class::Response);
         let endpoint = &self.endpoint;
-        let holds = endpoint.paused_by_requests();
+        let holds = endpoint.held_by_unread();
         let lately = now.saturating_sub(self.last_read) < STILL.saturating_mul(self.config.round_trip);
-        if holds == 0 || lately || endpoint.unread().any(|qp| can_answer(&self.ends, qp.into())) {
+        let has_credits = match self.config.flow_control {
+            FlowControl::Pfc { .. } => false,
+            FlowControl::Cbfc { .. } => endpoint.credit_wait() >> channel & 1 == 0,
+        };
+        if holds == 0
+            || has_credits
+            || lately
+            || endpoint.unread().any(|qp| can_answer(&self.ends, qp.into()))
+        {
             return None;
         }
         let response = |qp: u16| match self.ends.get(usize::from(qp)) {

@@ -319,11 +319,14 @@ impl Endpoint {
         self.events.iter().map(|(event, _)| event)
     }
 
-    /// Priorities that requests which nobody has read have paused, one bit each.
-    pub fn paused_by_requests(&self) -> u8 {
+    /// Priorities that messages which nobody has read hold back, one bit each: by a pause, or by the credits that they have taken.
+    pub fn held_by_unread(&self) -> u8 {
         match &self.config.flow_control {
             FlowControl::Pfc { .. } if self.memories[REQUEST].paused() => self.request_channels(),
-            _ => 0,
+            FlowControl::Pfc { .. } => 0,
+            FlowControl::Cbfc { .. } => {
+                self.unread().fold(0, |mask, qp| mask | 1 << self.qps[usize::from(qp)].channel)
+            }
         }
     }
 

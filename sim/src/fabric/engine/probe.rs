@@ -13,7 +13,7 @@ use crate::fabric::report::{
 };
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
-use crate::fabric::spec::Protocol;
+use crate::fabric::spec::{FlowControlKind, Protocol};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::TimelineRecorder;
@@ -146,6 +146,7 @@ impl Fabric<'_> {
             pause_loss: self.plan.links.iter().any(|link| link.spec.pause_loss > 0.0),
             repaired: self.spec.failures.iter().all(|failure| failure.repair.is_some()),
             limit: Policy::of(self.spec).map_or("", |policy| policy.limit()),
+            credits: self.has_credits(),
             unanswered,
         };
         let links = self.dirs.iter().zip(self.lines.iter());
@@ -273,12 +274,23 @@ impl Fabric<'_> {
             false => self.flows.iter().map(|planned| (planned.flow.id, planned.to)).collect(),
         };
         let name = |host: &usize| self.plan.names[*host].clone();
+        // A memory that pauses is that of all peers, credits are those of one.
+        let has_part = |by: &Unanswered, host: &usize| {
+            !self.has_credits() || by.responses.iter().any(|flow| ends.get(flow) == Some(host))
+        };
         let waits = stuck.iter().map(|(host, of_host)| {
-            let holds = |to: &&usize| stuck.get(to).is_some_and(|by| by.holds >> of_host.channel & 1 == 1);
+            let holds = |to: &&usize| {
+                stuck.get(to).is_some_and(|by| by.holds >> of_host.channel & 1 == 1 && has_part(by, host))
+            };
             let to = of_host.responses.iter().filter_map(|flow| ends.get(flow)).filter(holds);
             (name(host), to.map(name).collect())
         });
         waits.collect()
+    }
+
+    fn has_credits(&self) -> bool {
+        let host = &self.spec.host;
+        host.protocol == Protocol::Rclink && host.rclink.flow_control == FlowControlKind::Cbfc
     }
 
     /// Flows whose priority at the host is not the one their switch pauses for them, in sentences.
