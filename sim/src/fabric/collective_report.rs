@@ -6,7 +6,7 @@ use super::report::{FlowResult, quoted};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::Nanos;
-use weir_layout::Unit;
+use weir_layout::{Unit, counted};
 
 /// A collective, from the begin of its first message or computation to the end of the last one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -100,10 +100,10 @@ impl CollectiveResult {
 
     /// In a sentence.
     pub fn line(&self) -> String {
-        let CollectiveIdentity { kind, ranks, bytes, .. } = self.identity;
+        let CollectiveIdentity { kind, ranks, bytes, .. } = &self.identity;
         let CollectiveFigures { time_ns, algbw_bytes_per_s, busbw_bytes_per_s, straggler } = &self.figures;
-        let bytes = bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
-        let what = format!("{kind} of {ranks} ranks{bytes}");
+        let bytes = bytes.map_or(String::new(), |bytes| format!(", {}", counted(bytes, "byte")));
+        let what = format!("{kind} of {}{bytes}", counted(*ranks, "rank"));
         let Some(time) = *time_ns else { return format!("{what}: has not ended") };
         let of = |name: &str, bytes: Option<u64>| {
             bytes.map_or(String::new(), |bytes| format!(", {name} {}", Unit::GBYTES.text(bytes as f64)))

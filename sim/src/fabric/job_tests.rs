@@ -144,7 +144,7 @@ fn ranks_are_where_they_are_placed() {
     // The line is that of the key that the words name, or of the workload.
     for (kind, more, line, what) in [
         ("all_reduce", "bytes = 1\nranks = 9\n", 9, "9 `ranks`, but only 8 hosts"),
-        ("all_reduce", "bytes = 1\nranks = 1\n", 6, "1 ranks; a job has two at least"),
+        ("all_reduce", "bytes = 1\nranks = 1\n", 6, "1 rank; a job has two at least"),
         ("all_reduce", "bytes = 1\nhosts = [\"h1\", \"h1\"]\n", 9, "`hosts` names `h1` twice"),
         ("all_reduce", "bytes = 1\nhosts = [\"h1\", \"h8\"]\n", 9, "`h8`, which is not a host"),
         (
@@ -373,7 +373,7 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
     let of_one = report.collectives.iter().find(|c| c.identity.kind == "all_to_all").unwrap();
     let CollectiveFigures { time_ns, algbw_bytes_per_s, .. } = of_one.figures;
     assert_eq!((of_one.identity.ranks, time_ns, algbw_bytes_per_s), (1, Some(0), None));
-    assert_eq!(of_one.line(), "all_to_all of 1 ranks, 1 bytes: 0.0 us in 0 steps");
+    assert_eq!(of_one.line(), "all_to_all of 1 rank, 1 byte: 0.0 us in 0 steps");
     // Computing goes on after the last message has come.
     let tail = r#"{"rank": 1, "id": 9, "op": "compute", "ns": 500000, "after": [2]}"#;
     let report = operations(&format!("{lines}\n{tail}"), "").unwrap();

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use weir_dataplane::flows::{Cause, FlowId, PortFlows};
+use weir_layout::counted;
 
 /// Version of the layout of a report.
 pub(crate) const SCHEMA: u32 = 3;
@@ -594,7 +595,8 @@ impl Report {
         }
         if let Some((flow, error)) = self.flows.iter().find_map(|f| Some((f, f.error.as_ref()?))) {
             let ranks = self.flows.iter().filter(|f| f.error.is_some()).count();
-            found.push(format!("{ranks} ranks without all sums; rank on {}: {error}", flow.from));
+            let ranks = counted(ranks, "rank");
+            found.push(format!("{ranks} without all sums; rank on {}: {error}", flow.from));
         }
         if self.bytes_lost > 0 {
             found.push(format!("{} bytes lost that nobody sends again", self.bytes_lost));

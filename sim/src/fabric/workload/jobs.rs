@@ -10,6 +10,7 @@ use crate::fabric::spec::{FabricSpec, Placement, Topology};
 use std::collections::BTreeMap;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::Nanos;
+use weir_layout::counted;
 
 impl Reader<'_> {
     /// The host of each rank.
@@ -51,7 +52,7 @@ impl Reader<'_> {
 
     fn enough(&self, hosts: Vec<usize>) -> Result<Vec<usize>, FabricError> {
         if hosts.len() < 2 {
-            return Err(self.wrong(format!("{} ranks; a job has two at least", hosts.len())));
+            return Err(self.wrong(format!("{}; a job has two at least", counted(hosts.len(), "rank"))));
         }
         Ok(hosts)
     }
@@ -134,9 +135,10 @@ impl Reader<'_> {
             matrix.iter().find(|row| row.len() != ranks).or(matrix.first().filter(|_| matrix.len() != ranks))
         {
             let problem = format!(
-                "`matrix` has {} rows, one of {} sizes, for {ranks} ranks; it must be square",
-                matrix.len(),
-                row.len()
+                "`matrix` has {}, one of {}, for {}; it must be square",
+                counted(matrix.len(), "row"),
+                counted(row.len(), "size"),
+                counted(ranks, "rank")
             );
             return Err(self.wrong(problem));
         }
@@ -166,9 +168,9 @@ impl Reader<'_> {
                 if files.len() > hosts.len() || self.w.ranks.is_some_and(|ranks| ranks != files.len()) =>
             {
                 let problem = format!(
-                    "{} traces, but {} ranks; change `ranks`, `hosts` or [topology]",
-                    files.len(),
-                    hosts.len()
+                    "{}, but {}; change `ranks`, `hosts` or [topology]",
+                    counted(files.len(), "trace"),
+                    counted(hosts.len(), "rank")
                 );
                 return Err(self.wrong(problem));
             }
