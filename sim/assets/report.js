@@ -84,9 +84,9 @@ function orders() {
 function pauses() {
   const holder = $("pauses");
   holder.replaceChildren();
-  $("pauses-note").textContent = T.pauses.length === 0 ? "" : "a bar: the port holds its peer back"
+  $("pauses-note").textContent = T.pauses.length === 0 ? "" : "a bar: the port of a switch or of a host holds its peer back"
     + (T.pauses_left_out > 0 ? `; ${count(T.pauses_left_out)} more are not shown` : "");
-  if (T.pauses.length === 0) return nothing(holder, DATA.level !== "flow" ? "No switch held its peer back." : "There are no pauses at flow level.");
+  if (T.pauses.length === 0) return nothing(holder, DATA.level !== "flow" ? "Nobody held its peer back." : "There are no pauses at flow level.");
   const rows = new Map();
   for (const p of T.pauses) {
     const key = `${p.node} port ${p.port} \u2192 ${p.peer}, priority ${p.priority}`;

@@ -19,7 +19,7 @@ mod sender;
 pub use frame::{HEADER_ROOM, HeaderFrame, Route};
 pub use messages::{Arrival, Received};
 pub use nic::{Nic, NicConfig, NicReport};
-pub use rclink::{Datagram, RcLinkNic, RcLinkNicConfig, RcLinkNicError, Unanswered};
+pub use rclink::{Datagram, HeldBack, RcLinkNic, RcLinkNicConfig, RcLinkNicError, Unanswered};
 pub use receiver::Receiver;
 pub use sender::{Flow, Pace, SelectiveRepeat, Sender, Sent, Transport};
 

@@ -15,7 +15,8 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Mac, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::congestion::telemetry::Stamp;
 use weir_endpoint::flow::{
-    Arrival, Datagram, Flow, Nic, NicConfig, NicReport, RcLinkNic, Received, Route, Sent, Unanswered,
+    Arrival, Datagram, Flow, HeldBack, Nic, NicConfig, NicReport, RcLinkNic, Received, Route, Sent,
+    Unanswered,
 };
 use weir_endpoint::rclink::class::Class;
 use weir_endpoint::rclink::endpoint::raw_message_len;
@@ -313,6 +314,11 @@ impl Host {
     /// Frames of data it has taken, where they may wait in a memory before they arrive.
     pub fn frames_taken(&self) -> Option<u64> {
         if let Self::RcLink(nic) = self { Some(nic.frames_taken()) } else { None }
+    }
+
+    /// When it has held its switch back until `now`, and how many more times there were than are kept (RC Link).
+    pub fn held_back(&self, now: Nanos) -> (Vec<HeldBack>, u64) {
+        if let Self::RcLink(nic) = self { nic.held_back(now) } else { (Vec::new(), 0) }
     }
 
     /// Requests that fill its memory until it can queue responses (RC Link).

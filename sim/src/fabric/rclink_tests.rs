@@ -144,6 +144,15 @@ fn pauses_of_hosts_are_told_where_switches_send_none() {
     let data = page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     assert!(data["summary"]["host_pfc_frames"] == frames && data["hosts"].to_string().contains("\"h2\""));
+    // A bar for each time.
+    let bars: Vec<_> = slow.timeline.pauses.iter().filter(|p| p.node == "h2" && p.peer == "s0").collect();
+    assert!(!bars.is_empty() && bars.len() == slow.timeline.pauses.len(), "{:?}", slow.timeline.pauses);
+    // Requests have two priorities, which a memory that fills pauses together.
+    assert!(
+        bars.iter().all(|p| [3, 4].contains(&p.priority) && p.from_ns < p.to_ns && p.to_ns <= slow.end_ns)
+    );
+    assert_eq!(data["timeline"]["pauses"].as_array().map(Vec::len), Some(bars.len()));
+    assert!(fast.timeline.pauses.is_empty(), "{:?}", fast.timeline.pauses);
     assert!(said(&fast, "No PFC was sent: the fullest") && !said(&fast, "Hosts sent"), "{:?}", fast.why);
     assert_eq!(fast.summary().host_pfc_frames, None);
     // Without a switch, too.

@@ -55,7 +55,7 @@ pub struct Series {
 /// A port held its peer back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pause {
-    /// The switch.
+    /// The switch, or a host whose memory filled.
     pub node: String,
     /// Its port.
     pub port: usize,
@@ -289,6 +289,17 @@ impl TimelineRecorder {
         let room = self.pauses.len() < MAX_PAUSES;
         self.left_out += u64::from(!room);
         room
+    }
+
+    /// A host held its switch back, so often, and more times than are told of. Of what has room, what lasts to the end of the run at
+    /// `end` has it always.
+    pub fn host_pauses(&mut self, pauses: impl Iterator<Item = Pause>, more: u64, end: Nanos) {
+        for pause in pauses {
+            if pause.to_ns == end || self.has_room() {
+                self.pauses.push(pause);
+            }
+        }
+        self.left_out += more;
     }
 
     fn list(&mut self, (port, priority): (u32, u8), from: Nanos, to: Nanos) {

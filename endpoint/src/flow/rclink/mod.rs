@@ -5,8 +5,10 @@
 //! multicast messages and of raw frames have no queue pair ([`Datagram`]).
 
 mod datagrams;
+mod pauses;
 
 pub use datagrams::Datagram;
+pub use pauses::HeldBack;
 
 use super::frame::HeaderFrame;
 use super::messages::{Arrival, Incoming, Received};
@@ -22,6 +24,7 @@ use crate::rclink::rh::{MAX_QP, MAX_WINDOW, Opcode, Psn, Rh};
 use crate::rclink::watermark::PauseWatermarks;
 use crate::traffic::Clock;
 use datagrams::Datagrams;
+use pauses::Pauses;
 use std::collections::VecDeque;
 use thiserror::Error;
 use weir_dataplane::frame::Frame;
@@ -194,6 +197,8 @@ pub struct RcLinkNic {
     lag: Nanos,
     credit_wait: CreditWait,
     memory_peak: u64,
+    /// When it has held its link partner back.
+    held_back: Pauses,
     /// When a message was read last.
     last_read: Nanos,
     /// Flows that are complete at their sender, until somebody asks.
@@ -242,6 +247,7 @@ impl RcLinkNic {
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
             credit_wait: CreditWait::default(),
             memory_peak: 0,
+            held_back: Pauses::default(),
             last_read: 0,
             completed: VecDeque::new(),
             scratch: Vec::new(),
@@ -426,6 +432,11 @@ impl RcLinkNic {
                 + counters.rx_no_room
                 + self.datagrams.unexpected,
         }
+    }
+
+    /// When it has held its link partner back until `now`, and how many more times there were than are kept.
+    pub fn held_back(&self, now: Nanos) -> (Vec<HeldBack>, u64) {
+        self.held_back.until(now)
     }
 
     /// Requests that fill the memory at `now` and none of which can be read, since responses to them cannot be queued, for so long that
@@ -669,7 +680,8 @@ impl RcLinkNic {
                     incoming.seen(*marked).cnps += 1;
                 }
             }
-            endpoint::Sent::Pfc | endpoint::Sent::Control => {}
+            endpoint::Sent::Pfc => self.held_back.sent(self.endpoint.frame(), now),
+            endpoint::Sent::Control => {}
         }
         let bytes = self.endpoint.frame();
         Some(HeaderFrame::new(bytes, bytes.len()))

@@ -16,7 +16,7 @@ use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{FlowControlKind, Protocol};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
-use crate::fabric::timeline::TimelineRecorder;
+use crate::fabric::timeline::{Pause, TimelineRecorder};
 use crate::fabric::workload::{self, Carriage, Planned, is_finite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use weir_dataplane::frame::Frame;
 use weir_dataplane::mmu::PgIx;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
-use weir_endpoint::flow::{Received, Sent, Unanswered};
+use weir_endpoint::flow::{HeldBack, Received, Sent, Unanswered};
 
 /// Depth of a port's queues over time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,7 +123,22 @@ impl Fabric<'_> {
             // What a flow takes alone it takes where nothing has failed.
             self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |_| true));
         }
-        let timeline = std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
+        let mut timeline =
+            std::mem::replace(&mut self.timeline, TimelineRecorder::new(Vec::new(), Vec::new()));
+        for host in (0..self.plan.hosts).filter(|host| self.there[*host]) {
+            let (held_back, more) = self.hosts[host].held_back(ns);
+            let peer = self.dirs[self.out[host][0]].to.node;
+            let [node, peer] = [host, peer].map(|node| &self.plan.names[node]);
+            let pauses = held_back.into_iter().map(|HeldBack { priority, from, to }| Pause {
+                node: node.clone(),
+                port: 0,
+                peer: peer.clone(),
+                priority,
+                from_ns: from,
+                to_ns: to,
+            });
+            timeline.host_pauses(pauses, more, ns);
+        }
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
         let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
         let known: Vec<Option<Known>> = self.flows.iter().map(|f| self.known(f)).collect();
