@@ -3,52 +3,75 @@
 
 use crate::access::Role;
 use crate::api::documents::{Count, Problem, Stamp};
-use crate::api::{self, Answer, Body, Content, Endpoint, Kind, Parameter};
+use crate::api::{self, Answer, Body, Content, Endpoint, Kind};
 use crate::server::problem::PROBLEM;
 use crate::table::{self, Form, Table};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use utoipa::openapi::extensions::ExtensionsBuilder;
+use utoipa::openapi::path::{
+    HttpMethod, Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem,
+};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::schema::{AnyOfBuilder, SchemaType};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{
+    ArrayBuilder, ComponentsBuilder, ContentBuilder, InfoBuilder, LicenseBuilder, Object, ObjectBuilder,
+    OpenApi, OpenApiBuilder, PathsBuilder, Ref, RefOr, Required, ResponseBuilder, Responses,
+    ResponsesBuilder, Schema, Type,
+};
+
+/// The name of the scheme by which tokens are shown, and of the response that all problems are.
+const TOKEN: &str = "token";
+const PROBLEM_RESPONSE: &str = "Problem";
 
 /// The document of a switch that lets everybody read who can reach it, or asks for a token.
-pub fn document(everybody_reads: bool) -> Value {
+pub fn document(everybody_reads: bool) -> OpenApi {
     let mut schemas = Schemas::default();
-    let mut paths = Map::new();
+    let mut paths = PathsBuilder::new();
     for endpoint in api::endpoints() {
         let operation = operation(endpoint, everybody_reads, &mut schemas);
-        let item = paths.entry(endpoint.path).or_insert_with(|| json!({}));
-        item[endpoint.method.to_lowercase()] = operation;
+        paths = paths.path(endpoint.path, PathItem::new(method(endpoint), operation));
     }
-    let problem = json!({ PROBLEM: { "schema": schemas.answered::<Problem>() } });
-    json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "weir management",
-            "version": "1",
-            "description": "Reads a running switch, and takes orders for it. Counters only grow; integers above 2^53 are decimal text. `x-role` says who may: over the Unix socket its owner may do all; over TCP tokens give roles, and reading takes none where no token for it is configured.",
-            "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
-        },
-        "paths": paths,
-        "components": {
-            "schemas": schemas.all(),
-            "responses": {
-                "Problem": { "description": "What is wrong, and where.", "content": problem },
-            },
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-        },
-    })
+    let problem = content(schemas.answered::<Problem>());
+    let license = env!("CARGO_PKG_LICENSE");
+    let info = InfoBuilder::new()
+        .title("weir management")
+        .version("1")
+        .description(Some(
+            "Reads a running switch, and takes orders for it. Counters only grow; integers above 2^53 are decimal text. `x-role` says who may: over the Unix socket its owner may do all; over TCP tokens give roles, and reading takes none where no token for it is configured.",
+        ))
+        .license(Some(LicenseBuilder::new().name(license).identifier(Some(license)).build()));
+    let components = ComponentsBuilder::new()
+        .response(
+            PROBLEM_RESPONSE,
+            ResponseBuilder::new().description("What is wrong, and where.").content(PROBLEM, problem),
+        )
+        .security_scheme(
+            TOKEN,
+            SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build()),
+        )
+        .schemas_from_iter(schemas.all());
+    OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build()
+}
+
+/// The same as it is answered: keys in the order of their names.
+pub fn json(everybody_reads: bool) -> Value {
+    serde_json::to_value(document(everybody_reads)).unwrap_or_default()
 }
 
 /// The document as it is committed: that of a switch without a token for reading.
 pub fn text() -> String {
-    format!("{:#}\n", document(true))
+    format!("{:#}\n", json(true))
 }
 
 /// Schemas of what is posted and answered, by name.
 struct Schemas {
     answers: SchemaGenerator,
     bodies: SchemaGenerator,
-    tables: Map<String, Value>,
+    tables: BTreeMap<String, RefOr<Schema>>,
 }
 
 impl Default for Schemas {
@@ -57,61 +80,62 @@ impl Default for Schemas {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
         let bodies = settings.clone().for_deserialize().into_generator();
-        Self { answers: settings.for_serialize().into_generator(), bodies, tables: Map::new() }
+        Self { answers: settings.for_serialize().into_generator(), bodies, tables: BTreeMap::new() }
     }
 }
 
 impl Schemas {
-    fn answered<T: JsonSchema>(&mut self) -> Value {
-        self.answers.subschema_for::<T>().into()
+    fn answered<T: JsonSchema>(&mut self) -> RefOr<Schema> {
+        typed(self.answers.subschema_for::<T>().into())
     }
 
-    fn all(mut self) -> Map<String, Value> {
-        let mut all = self.tables;
-        all.extend(self.answers.take_definitions(false));
-        all.extend(self.bodies.take_definitions(false));
-        all.values_mut().for_each(plain);
-        all
+    fn all(mut self) -> BTreeMap<String, RefOr<Schema>> {
+        let answers = self.answers.take_definitions(false);
+        let bodies = self.bodies.take_definitions(false);
+        self.tables.extend(answers.into_iter().chain(bodies).map(|(name, schema)| (name, typed(schema))));
+        self.tables
     }
 
     /// A document with the rows of a table.
-    fn rows(&mut self, table: &Table) -> Value {
-        let name = format!("{}Table", pascal(table.name));
-        let (stamp, required) = self.stamp();
-        let rows = self.array(table);
-        let properties: Map<_, _> = stamp.into_iter().chain([(table.name.to_owned(), rows)]).collect();
-        let required: Vec<_> = required.into_iter().chain([json!(table.name)]).collect();
-        self.named(name, object(table.what, &properties, &required))
+    fn rows(&mut self, table: &Table) -> RefOr<Schema> {
+        self.stamped(format!("{}Table", pascal(table.name)), table.what, std::slice::from_ref(table))
     }
 
     /// A document with every table.
-    fn everything(&mut self) -> Value {
-        let (stamp, required) = self.stamp();
-        let tables = table::ALL.iter().map(|table| (table.name.to_owned(), self.array(table)));
-        let properties: Map<_, _> = stamp.into_iter().chain(tables).collect();
-        let required: Vec<_> =
-            required.into_iter().chain(table::ALL.iter().map(|table| json!(table.name))).collect();
-        self.named("Snapshot".into(), object("Every table at one instant.", &properties, &required))
+    fn everything(&mut self) -> RefOr<Schema> {
+        self.stamped("Snapshot".to_owned(), "Every table at one instant.", table::ALL)
     }
 
-    fn named(&mut self, name: String, schema: Value) -> Value {
-        let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
-        self.tables.insert(name, schema);
-        reference
+    /// What every document with tables begins with, and the tables.
+    fn stamped(&mut self, name: String, what: &str, tables: &[Table]) -> RefOr<Schema> {
+        let mut document = match typed(Stamp::json_schema(&mut self.answers).into()) {
+            RefOr::T(Schema::Object(stamp)) => stamp,
+            _ => Object::new(),
+        };
+        document.description = Some(what.to_owned());
+        for table in tables {
+            let row = row(table, &self.answered::<Count>());
+            let rows = ArrayBuilder::new().items(self.named(format!("{}Row", pascal(table.name)), row));
+            document.properties.insert(table.name.to_owned(), rows.into());
+            document.required.push(table.name.to_owned());
+        }
+        self.named(name, document)
     }
 
-    fn array(&mut self, table: &Table) -> Value {
-        let row = row(table, &self.answered::<Count>());
-        let items = self.named(format!("{}Row", pascal(table.name)), row);
-        json!({ "type": "array", "items": items })
+    fn named(&mut self, name: String, schema: Object) -> RefOr<Schema> {
+        let reference = Ref::from_schema_name(&name);
+        self.tables.insert(name, schema.into());
+        reference.into()
     }
+}
 
-    /// What every document with tables begins with, and its names.
-    fn stamp(&mut self) -> (Map<String, Value>, Vec<Value>) {
-        let stamp = Value::from(Stamp::json_schema(&mut self.answers));
-        let properties = stamp["properties"].as_object().cloned().unwrap_or_default();
-        (properties, stamp["required"].as_array().cloned().unwrap_or_default())
-    }
+/// A schema of JSON Schema as one of OpenAPI. Its types have no place for every word there is, so a word that gets lost is
+/// an error of ours: the types of the API are fixed, and a test of the document meets all of them.
+fn typed(mut schema: Value) -> RefOr<Schema> {
+    plain(&mut schema);
+    let typed = serde_json::from_value(schema.clone()).unwrap_or_default();
+    debug_assert_eq!(serde_json::to_value(&typed).unwrap_or_default(), schema);
+    typed
 }
 
 /// `storm_control`: `StormControl`
@@ -123,33 +147,28 @@ fn pascal(name: &str) -> String {
     name.split('_').map(word).collect()
 }
 
-fn object(what: &str, properties: &Map<String, Value>, required: &[Value]) -> Value {
-    json!({ "type": "object", "description": what, "properties": properties, "required": required })
-}
-
-fn row(table: &Table, count: &Value) -> Value {
-    let columns = table.columns.iter().map(|column| {
-        let mut schema = match column.form {
-            Form::Text => json!({ "type": "string" }),
-            Form::Flag => json!({ "type": "boolean" }),
-            Form::Count => count.clone(),
-            Form::Maybe => {
-                let mut count = count.clone();
-                count["type"] = json!(["integer", "string", "null"]);
-                count
-            }
-            Form::Rate => json!({ "type": "number" }),
-            Form::Share => json!({ "type": "number", "minimum": 0 }),
+fn row(table: &Table, count: &RefOr<Schema>) -> Object {
+    let mut row = ObjectBuilder::new().schema_type(Type::Object).description(Some(table.what));
+    for column in table.columns {
+        let mut schema = match (column.form, count) {
+            (Form::Count | Form::Maybe, RefOr::T(Schema::Object(count))) => count.clone(),
+            (Form::Flag, _) => Object::with_type(Type::Boolean),
+            (Form::Rate, _) => Object::with_type(Type::Number),
+            (Form::Share, _) => ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).build(),
+            _ => Object::with_type(Type::String),
         };
-        schema["description"] = json!(column.what);
-        (column.name.to_owned(), schema)
-    });
-    let required: Vec<_> = table.columns.iter().map(|column| json!(column.name)).collect();
-    object(table.what, &columns.collect(), &required)
+        if column.form == Form::Maybe {
+            schema.schema_type = SchemaType::from_iter([Type::Integer, Type::String, Type::Null]);
+        }
+        schema.description = Some(column.what.to_owned());
+        row = row.property(column.name, schema).required(column.name);
+    }
+    row.build()
 }
 
 /// Says what generators of clients want to be told: the most an integer of so many bits can be, which its format alone does not
-/// say, and that words which have descriptions are one enumeration.
+/// say, and that words which have descriptions are one enumeration. A constant is an enumeration of one: OpenAPI's types have no
+/// other word for it.
 fn plain(schema: &mut Value) {
     let words = |one: &Value| one["type"] == "string" && one["const"].is_string();
     if let Some(all) = schema.get("oneOf").and_then(Value::as_array).filter(|all| all.iter().all(words)) {
@@ -160,15 +179,24 @@ fn plain(schema: &mut Value) {
         let what = what.collect::<Vec<_>>().join(" ");
         *schema = json!({ "type": "string", "enum": words, "description": what });
     }
-    let most = match schema.get("format").and_then(Value::as_str) {
-        Some("uint8") => Some(u64::from(u8::MAX)),
-        Some("uint16") => Some(u64::from(u16::MAX)),
-        Some("uint32") => Some(u64::from(u32::MAX)),
-        Some("uint64") => Some(u64::MAX),
-        _ => None,
-    };
-    if let (Some(most), Value::Object(fields)) = (most, &mut *schema) {
-        fields.entry("maximum").or_insert(json!(most));
+    if let Value::Object(fields) = schema {
+        let most = match fields.get("format").and_then(Value::as_str) {
+            Some("uint8") => Some(u64::from(u8::MAX)),
+            Some("uint16") => Some(u64::from(u16::MAX)),
+            Some("uint32") => Some(u64::from(u32::MAX)),
+            Some("uint64") => Some(u64::MAX),
+            _ => None,
+        };
+        if let Some(most) = most {
+            fields.entry("maximum").or_insert(json!(most));
+        }
+        if let Some(word) = fields.remove("const") {
+            fields.insert("enum".to_owned(), json!([word]));
+        }
+        // Nothing but that a key may be left out, which `required` says.
+        if fields.get("default") == Some(&Value::Null) {
+            fields.remove("default");
+        }
     }
     match schema {
         Value::Object(fields) => fields.values_mut().for_each(plain),
@@ -177,64 +205,86 @@ fn plain(schema: &mut Value) {
     }
 }
 
-fn operation(endpoint: &Endpoint, everybody_reads: bool, schemas: &mut Schemas) -> Value {
-    let parameters: Vec<Value> = endpoint.parameters.iter().map(|p| parameter(endpoint, p)).collect();
-    let mut operation = json!({
-        "operationId": endpoint.id,
-        "tags": [endpoint.tag],
-        "summary": endpoint.what,
-        "parameters": parameters,
-        "responses": responses(endpoint, everybody_reads, schemas),
-        "x-role": endpoint.role.word(),
-        "security": match endpoint.role {
-            Role::Anybody => json!([]),
-            Role::Read if everybody_reads => json!([{}, { "token": [] }]),
-            _ => json!([{ "token": [] }]),
-        },
-    });
-    if let Some(body) = endpoint.body {
-        let schema = (body.schema)(&mut schemas.bodies);
-        operation["requestBody"] = json!({
-            "required": true,
-            "description": format!("At most {} bytes.", body.most),
-            "content": { body.media: { "schema": schema, "example": example(&body) } },
-        });
+fn method(endpoint: &Endpoint) -> HttpMethod {
+    match endpoint.method {
+        "POST" => HttpMethod::Post,
+        "DELETE" => HttpMethod::Delete,
+        _ => HttpMethod::Get,
     }
-    operation
 }
 
-/// A value where the body is JSON, else the text.
-fn example(body: &Body) -> Value {
-    match body.media {
+fn operation(endpoint: &Endpoint, everybody_reads: bool, schemas: &mut Schemas) -> Operation {
+    let token = || SecurityRequirement::new(TOKEN, std::iter::empty::<&str>());
+    OperationBuilder::new()
+        .operation_id(Some(endpoint.id.as_ref()))
+        .tag(endpoint.tag)
+        .summary(Some(endpoint.what))
+        .parameters(Some(endpoint.parameters.iter().map(|p| parameter(endpoint, p))))
+        .request_body(endpoint.body.map(|body| request_body(&body, schemas)))
+        .responses(responses(endpoint, everybody_reads, schemas))
+        .extensions(Some(ExtensionsBuilder::new().add("x-role", endpoint.role.word()).build()))
+        .securities(Some(match endpoint.role {
+            Role::Anybody => vec![],
+            Role::Read if everybody_reads => vec![SecurityRequirement::default(), token()],
+            _ => vec![token()],
+        }))
+        .build()
+}
+
+fn request_body(body: &Body, schemas: &mut Schemas) -> RequestBody {
+    // A value where the body is JSON, else the text.
+    let example = match body.media {
         "application/json" => serde_json::from_str(body.example).unwrap_or_default(),
-        _ => json!(body.example),
+        _ => Value::from(body.example),
+    };
+    let content =
+        ContentBuilder::new().schema(Some(typed((body.schema)(&mut schemas.bodies)))).example(Some(example));
+    RequestBodyBuilder::new()
+        .required(Some(Required::True))
+        .description(Some(format!("At most {} bytes.", body.most)))
+        .content(body.media, content.build())
+        .build()
+}
+
+fn parameter(endpoint: &Endpoint, parameter: &api::Parameter) -> Parameter {
+    let in_path = parameter.is_in(endpoint.path);
+    ParameterBuilder::new()
+        .name(parameter.name)
+        .parameter_in(if in_path { ParameterIn::Path } else { ParameterIn::Query })
+        .description(Some(parameter.what))
+        .required(if parameter.required { Required::True } else { Required::False })
+        .schema(Some(of_parameter(parameter.kind)))
+        .build()
+}
+
+fn of_parameter(kind: Kind) -> ObjectBuilder {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    match kind {
+        Kind::Port | Kind::PortOrLag | Kind::Text => text,
+        Kind::Pattern(pattern) => text.pattern(Some(pattern)),
+        Kind::Word(words) => text.enum_values(Some(words())),
+        Kind::Flag => ObjectBuilder::new().schema_type(Type::Boolean),
+        Kind::Integer(least, most) => {
+            ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(least)).maximum(Some(most))
+        }
     }
 }
 
-fn parameter(endpoint: &Endpoint, parameter: &Parameter) -> Value {
-    let place = if parameter.is_in(endpoint.path) { "path" } else { "query" };
-    json!({
-        "name": parameter.name,
-        "in": place,
-        "description": parameter.what,
-        "required": parameter.required,
-        "schema": parameter.schema(),
-    })
-}
-
-fn responses(endpoint: &Endpoint, everybody_reads: bool, schemas: &mut Schemas) -> Value {
-    let mut responses = Map::new();
+fn responses(endpoint: &Endpoint, everybody_reads: bool, schemas: &mut Schemas) -> Responses {
+    let mut good: BTreeMap<u16, ResponseBuilder> = BTreeMap::new();
     for answer in &endpoint.answers {
-        let response = responses
-            .entry(answer.status.to_string())
-            .or_insert_with(|| json!({ "description": endpoint.what, "content": {} }));
-        response["content"][answer.media] = json!({ "schema": schema(answer, schemas) });
+        let response = good.remove(&answer.status).unwrap_or_default().description(endpoint.what);
+        good.insert(answer.status, response.content(answer.media, content(schema(answer, schemas))));
     }
-    for status in problems(endpoint, everybody_reads) {
-        let problem = json!({ "$ref": "#/components/responses/Problem" });
-        responses.entry(status).or_insert(problem);
-    }
-    Value::Object(responses)
+    let problem = || RefOr::from(Ref::from_response_name(PROBLEM_RESPONSE));
+    let problems = problems(endpoint, everybody_reads).into_iter().map(|status| (status, problem()));
+    let good = good.into_iter().map(|(status, response)| (status.to_string(), response.build().into()));
+    // The later one of a status counts.
+    ResponsesBuilder::new().responses_from_iter(problems.chain(good)).build()
+}
+
+fn content(schema: RefOr<Schema>) -> utoipa::openapi::Content {
+    ContentBuilder::new().schema(Some(schema)).build()
 }
 
 /// What may go wrong; `default` stands for what may go wrong with any request.
@@ -263,34 +313,30 @@ fn problems(endpoint: &Endpoint, everybody_reads: bool) -> Vec<String> {
     some.chain(["default".to_owned()]).collect()
 }
 
-fn schema(answer: &Answer, schemas: &mut Schemas) -> Value {
+fn schema(answer: &Answer, schemas: &mut Schemas) -> RefOr<Schema> {
+    let text = ObjectBuilder::new().schema_type(Type::String);
     match answer.content {
         Content::Rows(table) => schemas.rows(table),
         Content::Everything => schemas.everything(),
-        Content::Json(schema) => schema(&mut schemas.answers),
-        Content::Text => json!({ "type": "string" }),
-        Content::Lines(schema) => {
-            let line = schema(&mut schemas.answers);
-            json!({
-                "type": "string",
-                "description": "One document per line; empty lines are signs of life.",
-                "contentMediaType": "application/x-ndjson",
-                "contentSchema": line,
-            })
-        }
+        Content::Json(schema) => typed(schema(&mut schemas.answers)),
+        Content::Text => text.into(),
+        Content::Lines(schema) => text
+            .description(Some("One document per line; empty lines are signs of life."))
+            .content_media_type("application/x-ndjson")
+            .content_schema(Some(typed(schema(&mut schemas.answers))))
+            .into(),
         // OpenAPI 3.1 does not say whether this is the schema of the stream or of an event of it: it holds for both.
         Content::Events(schema) => {
-            let data = json!({
-                "type": "string",
-                "contentMediaType": "application/json",
-                "contentSchema": schema(&mut schemas.answers),
-            });
-            let event = json!({
-                "type": "object",
-                "properties": { "id": { "type": "string" }, "data": data },
-                "required": ["id", "data"],
-            });
-            json!({ "anyOf": [{ "type": "string" }, event] })
+            let data = ObjectBuilder::new()
+                .schema_type(Type::String)
+                .content_media_type("application/json")
+                .content_schema(Some(typed(schema(&mut schemas.answers))));
+            let event = ObjectBuilder::new()
+                .property("id", Object::with_type(Type::String))
+                .property("data", data)
+                .required("id")
+                .required("data");
+            AnyOfBuilder::new().item(text).item(event).into()
         }
     }
 }
@@ -315,7 +361,7 @@ mod tests {
 
     #[test]
     fn every_reference_leads_somewhere() {
-        let document = document(true);
+        let document = json(true);
         let text = document.to_string();
         for reference in text.split("\"$ref\":\"#").skip(1) {
             let pointer = reference.split('"').next().unwrap();
@@ -340,7 +386,7 @@ mod tests {
                 _ => {}
             }
         }
-        let document = document(true);
+        let document = json(true);
         for (path, item) in document["paths"].as_object().unwrap() {
             for operation in item.as_object().unwrap().values() {
                 look(&operation["responses"], path);
@@ -353,7 +399,7 @@ mod tests {
     #[test]
     fn security_is_that_of_the_switch_that_is_asked() {
         let of = |everybody_reads: bool, path: &str, method: &str| {
-            document(everybody_reads)["paths"][path][method]["security"].clone()
+            json(everybody_reads)["paths"][path][method]["security"].clone()
         };
         let token = json!([{ "token": [] }]);
         assert_eq!((of(true, "/healthz", "get"), of(false, "/healthz", "get")), (json!([]), json!([])));

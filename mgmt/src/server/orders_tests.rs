@@ -150,7 +150,7 @@ fn over_tcp_only_the_token_for_orders_gives_orders() {
 #[test]
 fn whatever_does_more_than_read_needs_the_token_for_orders() {
     let (open, server) = (start(Some(READ), None), start(Some(READ), Some(ADMIN)));
-    let document = crate::openapi::document(true);
+    let document = crate::openapi::json(true);
     let known = document["paths"].as_object().unwrap().keys().map(String::as_str);
     let mut orders = 0;
     for path in known.chain(["/", "/v1/explain", "/v1/watch", "/v1/there/is/no/such/thing"]) {

@@ -96,7 +96,7 @@ pub(super) async fn snapshot(app: Arc<App>, given: Given) -> Response<Body> {
 }
 
 pub(super) async fn document(app: Arc<App>, _: Given) -> Response<Body> {
-    json_text(&openapi::document(app.credentials.tokens.tokens().read.is_none()))
+    json_text(&openapi::json(app.credentials.tokens.tokens().read.is_none()))
 }
 
 /// An answer that may be long: made once there is room for it.

@@ -87,7 +87,7 @@ fn every_table_is_served_and_agrees_with_the_whole() {
     }
     let one = get(&server, "/v1/queues?port=p%221%5C").json();
     assert!(one["queues"].as_array().unwrap().iter().all(|row| row["port"] == "p\"1\\"));
-    assert_eq!(get(&server, "/v1/openapi.json").json(), crate::openapi::document(true));
+    assert_eq!(get(&server, "/v1/openapi.json").json(), crate::openapi::json(true));
     for page in ["/", "/page.js", "/page.css"] {
         let answer = get(&server, page);
         assert!(answer.status == 200 && answer.has("content-security-policy: default-src 'self'"), "{page}");

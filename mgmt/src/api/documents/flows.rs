@@ -100,10 +100,10 @@ pub struct FlowShare {
     /// Destination queue pair of RoCE or RC Link.
     pub qp: Option<u32>,
     /// Of the total of port and cause, at least.
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// More than `share` where there are more flows than can be kept.
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[schemars(range(min = 0, max = 1))]
     pub share_at_most: f64,
     /// The same in `unit`.
     pub count: FlowAmount,
@@ -127,10 +127,10 @@ pub struct FlowTotal {
     /// Frames of which the flow was read.
     pub looked_at: u64,
     /// Share of flows that are not kept.
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[schemars(range(min = 0, max = 1))]
     pub other_share: f64,
     /// Share of what came after the last frame of a second that was looked at: of any flow.
-    #[schemars(range(min = 0.0, max = 1.0))]
+    #[schemars(range(min = 0, max = 1))]
     pub unseen_share: f64,
     /// Seconds added up, the one under way included.
     pub seconds: u64,

@@ -364,8 +364,9 @@ impl WatchLine {
     }
 }
 
-/// What an engine does with a frame, or for it.
+/// What an engine does with a frame, or for it. One of the lines, with their `event`: no schema by itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct WatchedEngine {
     /// Which frame, from 1.
     pub frame: u64,
@@ -409,8 +410,9 @@ pub struct WatchedEngine {
     pub last: bool,
 }
 
-/// A frame that arrived.
+/// A frame that arrived. One of the lines, with their `event`: no schema by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct WatchedArrival {
     /// Which frame, from 1.
     pub frame: u64,
