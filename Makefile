@@ -51,6 +51,7 @@ install:
 	@scripts/install target/release/weir
 
 deb: build
+	@scripts/need deb
 	@scripts/deb target/release/weir target/deb
 
 demo: build

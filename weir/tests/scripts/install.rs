@@ -2,6 +2,7 @@
 
 use crate::{WEIR, has, repository, said};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -100,35 +101,74 @@ fn a_prefix_that_the_unit_cannot_name_is_refused() {
     }
 }
 
+/// `scripts/deb` with the program under test, and where it has put everything.
+fn packaged(options: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(repository().join("scripts/deb"));
+    said(command.args(options).arg(WEIR).arg(folder.path()));
+    folder
+}
+
+/// Rights and paths of all files under a folder.
+fn with_rights(folder: &Path) -> BTreeSet<(u32, PathBuf)> {
+    let rights = |file: &PathBuf| folder.join(file).metadata().unwrap().permissions().mode() & 0o7777;
+    files(folder).into_iter().map(|file| (rights(&file), file)).collect()
+}
+
 #[test]
-fn a_package_says_what_it_needs_and_holds_what_is_installed() {
-    if !(has("dpkg-deb") && has("dpkg-shlibdeps") && has("strip")) {
+fn what_gets_into_a_package_is_what_is_installed_and_what_it_needs() {
+    if !(has("dpkg-shlibdeps") && has("strip")) {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let package = said(Command::new(repository().join("scripts/deb")).arg(WEIR).arg(folder.path()));
-    let package = package.trim();
-    let field = |name: &str| said(Command::new("dpkg-deb").args(["-f", package, name])).trim().to_owned();
-    assert_eq!(field("Package"), "weir");
-    assert_eq!(field("Version"), env!("CARGO_PKG_VERSION"));
-    let depends = field("Depends");
+    let folder = packaged(&["--tree"]);
+    let tree = with_rights(&folder.path().join("root"));
+    for path in [
+        "usr/bin/weir",
+        "usr/lib/systemd/system/weir@.service",
+        "usr/share/man/man1/weir-run.1.gz",
+        "usr/share/zsh/vendor-completions/_weir",
+        "usr/share/doc/weir/docs/install.md",
+        "usr/share/weir/configs/lab.toml",
+        "etc/weir/README",
+    ] {
+        let rights = if path == "usr/bin/weir" { 0o755 } else { 0o644 };
+        assert!(tree.contains(&(rights, PathBuf::from(path))), "{path} is not in {tree:?}");
+    }
+    let told: toml::Table =
+        toml::from_str(&std::fs::read_to_string(folder.path().join("Cargo.toml")).unwrap()).unwrap();
+    assert_eq!(told["package"]["version"].as_str(), Some(env!("CARGO_PKG_VERSION")));
+    let depends = told["package"]["metadata"]["deb"]["depends"].as_str().unwrap();
     // The pools' driver is found at run time; without it no switch starts.
+    for needed in ["$auto", "librte-mempool-ring", "librte-net-memif"] {
+        assert!(depends.contains(needed), "{needed}: {depends}");
+    }
+}
+
+#[test]
+fn a_package_says_what_it_needs_and_holds_what_gets_into_it() {
+    if !["cargo-deb", "dpkg-deb", "dpkg-shlibdeps", "strip"].into_iter().all(has) {
+        return;
+    }
+    let folder = packaged(&[]);
+    let arch = said(Command::new("dpkg").arg("--print-architecture"));
+    let package = format!("weir_{}_{}.deb", env!("CARGO_PKG_VERSION"), arch.trim());
+    let package = folder.path().join(package);
+    let field = |name: &str| said(Command::new("dpkg-deb").arg("-f").arg(&package).arg(name));
+    assert_eq!(field("Package").trim(), "weir");
+    assert_eq!(field("Version").trim(), env!("CARGO_PKG_VERSION"));
+    let depends = field("Depends");
     for needed in ["libc6", "librte-eal", "librte-mempool-ring", "librte-net-memif"] {
         assert!(depends.contains(needed), "{needed}: {depends}");
     }
-    let listed = said(Command::new("dpkg-deb").args(["--contents", package]));
-    let holds = |path: &str| listed.lines().any(|line| line.ends_with(&format!(" .{path}")));
-    for path in [
-        "/usr/bin/weir",
-        "/usr/lib/systemd/system/weir@.service",
-        "/usr/share/man/man1/weir-run.1.gz",
-        "/usr/share/zsh/vendor-completions/_weir",
-        "/usr/share/doc/weir/copyright",
-        "/usr/share/doc/weir/docs/install.md",
-        "/usr/share/weir/configs/lab.toml",
-        "/etc/weir/",
-    ] {
-        assert!(holds(path), "{path} is not in\n{listed}");
-    }
-    assert!(listed.lines().all(|line| line.contains("root/root")), "{listed}");
+    assert!(field("Recommends").contains("librte-meta-net"));
+    let listed = said(Command::new("dpkg-deb").arg("--contents").arg(&package));
+    assert!(listed.lines().all(|line| line.contains(" 0/0 ") || line.contains(" root/root ")), "{listed}");
+    let unpacked = tempfile::tempdir().unwrap();
+    said(Command::new("dpkg-deb").arg("-x").arg(&package).arg(unpacked.path()));
+    let mut wanted = with_rights(&folder.path().join("root"));
+    wanted.insert((0o644, "usr/share/doc/weir/copyright".into()));
+    assert_eq!(with_rights(unpacked.path()), wanted);
+    let copyright = unpacked.path().join("usr/share/doc/weir/copyright");
+    let copyright = std::fs::read_to_string(copyright).unwrap();
+    assert!(copyright.contains("MIT License") && copyright.contains("Apache License"), "{copyright}");
 }

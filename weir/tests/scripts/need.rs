@@ -196,6 +196,20 @@ fn programs_of_single_tests_may_be_missing() {
 }
 
 #[test]
+fn what_makes_packages_is_compiled_once() {
+    let machine = Machine::new(Some("22.11"));
+    machine.program("strip", "");
+    machine.program("dpkg-shlibdeps", "");
+    machine.program("cargo", "[ $1 = install ] && echo $2 $3 || exit 101");
+    let output = machine.run("need", &["deb"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "cargo-deb --version\n");
+    machine.program("cargo", "echo $*");
+    assert_eq!(stdout(&machine.run("need", &["deb"])), "");
+    assert_eq!(machine.missing(&["deb"]), "");
+}
+
+#[test]
 fn the_last_lines_of_the_tests_say_which_skipped_themselves() {
     let machine = Machine::new(Some("22.11"));
     machine.libclang();
