@@ -48,6 +48,8 @@ pub struct Diagnostic {
     pub rule: &'static str,
     /// What clashes, with the numbers.
     pub message: String,
+    /// Line of what it clashes with, from 1, where that stands in the same text.
+    pub first_line: Option<usize>,
     /// What to change.
     pub remedy: String,
     /// Findings it stands for: 1, but for the last, which tells how many are not shown.
@@ -85,6 +87,7 @@ impl Diagnostic {
             column: before.chars().count() + 1,
             rule,
             message: plain(message),
+            first_line: None,
             remedy: plain(remedy),
             count: 1,
             marked: before.len()..before.len() + marked.len(),
@@ -92,11 +95,12 @@ impl Diagnostic {
         }
     }
 
-    /// The message without the line of the text it points to, for those who do not see that text.
-    pub fn message_alone(&self) -> String {
-        const LINE: &str = " in line ";
-        let Some((before, rest)) = self.message.split_once(LINE) else { return self.message.clone() };
-        format!("{before}{}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+    /// The message, and the line of what it clashes with: for those who see the text.
+    pub fn told(&self) -> String {
+        match self.first_line {
+            Some(line) => format!("{}, first in line {line}", self.message),
+            None => self.message.clone(),
+        }
     }
 
     /// True if the configuration may not run.
@@ -123,7 +127,7 @@ impl fmt::Display for Diagnostic {
         let level = if self.is_error() { Level::ERROR } else { Level::WARNING };
         let marked = AnnotationKind::Primary.span(self.marked.clone());
         let source = Snippet::source(&self.excerpt).line_start(self.line).path(&self.file).annotation(marked);
-        let title = level.primary_title(&self.message).id(self.rule);
+        let title = level.primary_title(self.told()).id(self.rule);
         let report = [title.element(source).element(Level::HELP.message(&self.remedy))];
         f.write_str(&Renderer::plain().term_width(WIDTH).render(&report))
     }

@@ -214,8 +214,8 @@ fn address(
         return None;
     }
     if let Some(first) = seen.insert((index, key, vlan), at) {
-        let message = format!("{shown} in VLAN {vlan} is already placed in line {}", ctx.line(first));
-        ctx.error(at, "fdb.duplicate", message, "keep one entry per address and VLAN");
+        let message = format!("{shown} in VLAN {vlan} is already placed");
+        ctx.clash((at, first), "fdb.duplicate", message, "keep one entry per address and VLAN");
         return None;
     }
     Some((key, vlan))

@@ -72,7 +72,8 @@ fn differs<'a>(message: &str, other: &'a str) -> Option<&'a str> {
 }
 
 impl Findings {
-    /// Notes one, in the text `source` (name and text).
+    /// Notes one, in the text `source` (name and text); it is there to say more of if it is none of those that are counted
+    /// alone.
     pub fn note(
         &mut self,
         severity: Severity,
@@ -81,7 +82,7 @@ impl Findings {
         rule: &'static str,
         message: String,
         remedy: String,
-    ) {
+    ) -> Option<&mut Diagnostic> {
         self.noted += 1;
         // As it will be shown: it is compared, and parts of it are.
         let message = plain(message);
@@ -90,12 +91,15 @@ impl Findings {
             if d.message != message {
                 alike.add(message);
             }
+            None
         } else if self.kept.iter().filter(|(d, _)| d.severity == severity).count() < MOST {
             self.kept.push((Diagnostic::new(severity, source, at, rule, message, remedy), Alike::default()));
+            self.kept.last_mut().map(|(d, _)| d)
         } else {
             let (count, first) = &mut self.others[severity as usize];
             *count += 1;
             first.get_or_insert(at);
+            None
         }
     }
 

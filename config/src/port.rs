@@ -452,9 +452,8 @@ pub(super) fn unique(
 ) {
     match seen.get(id) {
         Some(first) => {
-            let line = ctx.line(*first);
-            let message = format!("the {what} `{id}` is already used in line {line}");
-            ctx.error(val.span, rule, message, format!("give every port its own {what}"));
+            let message = format!("the {what} `{id}` is already used");
+            ctx.clash((val.span, *first), rule, message, format!("give every port its own {what}"));
         }
         None => {
             seen.insert(id.to_owned(), val.span);

@@ -222,9 +222,9 @@ fn read_map(ctx: &mut Ctx<'_>, s: &Section<'_>, key: &str, inputs: u64) -> Vec<(
             entries.push((preset, n, to));
         }
         if let Some((n, first)) = clash {
-            let message = format!("{}: {n} is mapped here and in line {}", s.key(key), ctx.line(first));
-            ctx.error(
-                from.span,
+            let message = format!("{}: {n} is mapped twice", s.key(key));
+            ctx.clash(
+                (from.span, first),
                 "map.overlap",
                 message,
                 "map every number once; \"*\" stands for the others",

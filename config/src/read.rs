@@ -105,6 +105,22 @@ impl<'a> Ctx<'a> {
         self.note(Severity::Error, at, rule, message.into(), remedy.into());
     }
 
+    /// An error at `at`, which clashes with what stands at `first`.
+    pub fn clash(
+        &mut self,
+        (at, first): (Span, Span),
+        rule: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let line = self.line(first);
+        let source = (self.file, self.text);
+        if let Some(noted) = self.found.note(Severity::Error, source, at, rule, message.into(), remedy.into())
+        {
+            noted.first_line = Some(line);
+        }
+    }
+
     pub fn warn(
         &mut self,
         at: Span,

@@ -43,8 +43,9 @@ pub(super) fn named<'a>(
                 all.insert(i, (name, item));
             }
             Some(i) => {
-                let message = format!("`{}` is already defined in line {}", name.v, ctx.line(all[i].0.span));
-                ctx.error(name.span, "name.duplicate", message, "give each its own name");
+                let message = format!("`{}` is already defined", name.v);
+                let places = (name.span, all[i].0.span);
+                ctx.clash(places, "name.duplicate", message, "give each its own name");
             }
             None => {
                 let mut item = item;

@@ -164,8 +164,14 @@ fn devices() {
         ("memif0,id=3,socket=/tmp/s", "memif1,socket=/tmp/s,id=3,role=slave"),
     ] {
         let said = two(one, other).unwrap_or_else(|| panic!("{one} and {other} pass"));
-        assert!(said.contains("is already used in line 3"), "{said}");
+        assert!(said.contains("is already used, first in line 3"), "{said}");
     }
+    // What a message says is not looked through for the place.
+    let text = "[[port]]\nname = \"a in line 9\"\ndevice = \"net_null0\"\n".repeat(2);
+    let found = load("t", &text).unwrap_err();
+    let of_name = found.iter().find(|d| d.first_line == Some(2)).unwrap();
+    assert!(of_name.message.contains("`a in line 9`") && !of_name.message.contains("line 2"), "{of_name}");
+    assert!(of_name.told().ends_with(", first in line 2"), "{of_name}");
     for (one, other) in [
         ("af_packet0,iface=w0", "af_packet1,iface=w1"),
         ("af_xdp0,iface=w0", "af_xdp1,iface=w0,start_queue=1"),

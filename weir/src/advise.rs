@@ -271,10 +271,10 @@ fn read_back(text: &str, plan: &Plan) -> Result<Config> {
             Platform::Polled => ("--lcores", "give more --lcores, a shorter --poll-gap, or fewer --ports"),
             Platform::Simulated => ("--poll-gap", "give a shorter --poll-gap, or a lower --rate"),
         };
-        return Err(refuse(option, of_one(&late.message_alone()), remedy));
+        return Err(refuse(option, of_one(&late.message), remedy));
     }
     Err(match found.iter().filter(|diagnostic| diagnostic.is_error()).find_map(of_option) {
-        Some((option, of)) => refuse(option, of_one(&of.message_alone()), of.remedy),
+        Some((option, of)) => refuse(option, of_one(&of.message), of.remedy),
         None => check::refused("advice", &found),
     })
 }

@@ -235,9 +235,13 @@ fn text<T: ToString>(val: &Val<T>) -> Val<String> {
 
 fn one_lcore(ctx: &mut Ctx<'_>, own: &Val<u64>, first: Option<&Val<u64>>) {
     if let Some(first) = first.filter(|first| first.v != own.v) {
-        let line = ctx.line(first.span);
-        let message = format!("lcore {}, but {} in line {line}: one lcore polls all ports", own.v, first.v);
-        ctx.error(own.span, "port.lcore", message, "write the same lcore, or run a second host");
+        let message = format!("one lcore polls all ports: {} here, {} before", own.v, first.v);
+        ctx.clash(
+            (own.span, first.span),
+            "port.lcore",
+            message,
+            "write the same lcore, or run a second host",
+        );
     }
 }
 

@@ -6,6 +6,7 @@ use crate::diag::Span;
 /// One line of the table. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PgLookup {
+    pub at: At,
     /// Mbit/s.
     pub speed: u64,
     /// Metres.
@@ -31,7 +32,7 @@ pub(super) fn read(db: &mut Db<'_>, source: usize, text: &str) -> Vec<PgLookup> 
         if words.is_empty() {
             continue;
         }
-        match parse(&words) {
+        match parse(&words, at) {
             Some(line) => lines.push(line),
             None => db.error(
                 at,
@@ -45,7 +46,7 @@ pub(super) fn read(db: &mut Db<'_>, source: usize, text: &str) -> Vec<PgLookup> 
     lines
 }
 
-fn parse(words: &[&str]) -> Option<PgLookup> {
+fn parse(words: &[&str], at: At) -> Option<PgLookup> {
     let bytes = |i: usize| words.get(i)?.parse().ok().filter(|n| *n <= MOST);
     let dynamic_th = words.get(5)?.parse().ok().filter(|n| (-8..=7).contains(n))?;
     let xon_offset = match words.len() {
@@ -54,6 +55,7 @@ fn parse(words: &[&str]) -> Option<PgLookup> {
         _ => return None,
     };
     Some(PgLookup {
+        at,
         speed: bytes(0)?,
         cable: words[1].strip_suffix('m')?.parse().ok()?,
         size: bytes(2)?,

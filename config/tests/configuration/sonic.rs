@@ -327,6 +327,15 @@ fn tomahawk_comes_out_with_its_published_numbers() {
 /// sonic-mgmt has PFC begin at packet 6542 of one cell: 13 071 cells of 208 bytes to share in each of four slices, alpha
 /// 1, 6 cells guaranteed.
 #[test]
+fn a_headroom_that_is_too_short_is_told_of_the_line_it_comes_from() {
+    let (text, lookup) = (tomahawk(), TOMAHAWK_LOOKUP.replace("268736", "26873"));
+    let (import, _) =
+        made(&[("config_db.json", &text), ("pg_profile_lookup.ini", &lookup)], &Options::default());
+    let short = import.warnings.iter().find(|d| d.rule == "headroom.short").unwrap();
+    assert_eq!((short.file.as_str(), short.line), ("pg_profile_lookup.ini", 4), "{short}");
+}
+
+#[test]
 fn a_group_of_tomahawk_pauses_where_sonic_mgmt_expects_it() {
     let text = tomahawk();
     let (_, mut config) = made(&[("config_db.json", &text), ("l.ini", TOMAHAWK_LOOKUP)], &Options::default());

@@ -52,7 +52,7 @@ impl From<&Diagnostic> for Fault {
             file: Some(d.file.clone()),
             line: Some(d.line),
             column: Some(d.column),
-            detail: d.message.clone(),
+            detail: d.told(),
             remedy: d.remedy.clone(),
         }
     }

@@ -192,7 +192,7 @@ impl Operator {
             let errors = found.iter().filter(|diagnostic| diagnostic.is_error());
             anyhow!(
                 "{}",
-                errors.map(|d| format!("{}; {}", d.message, d.remedy)).collect::<Vec<_>>().join("; ")
+                errors.map(|d| format!("{}; {}", d.told(), d.remedy)).collect::<Vec<_>>().join("; ")
             )
         })?;
         match loaded.config.traffic {

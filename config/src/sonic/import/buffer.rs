@@ -369,7 +369,7 @@ impl Importer<'_> {
         }
         let pooled = self.pooled();
         let reserved = |line: PgLookup| if pooled { line.size } else { line.size.saturating_sub(line.xoff) };
-        self.own_profile(Profile {
+        let profile = self.own_profile(Profile {
             name,
             ingress: true,
             lossless: true,
@@ -378,7 +378,11 @@ impl Importer<'_> {
             xon: line.map_or(0, |line| line.xon),
             xon_offset: line.and_then(|line| line.xon_offset),
             xoff: line.map(|line| line.xoff),
-        })
+        });
+        if let Some(line) = line {
+            self.origins.entry(("[[buffer.profile]]", profile)).or_default().insert("", line.at);
+        }
+        profile
     }
 
     /// What pauses has headroom, what has headroom has queues that do not drop, and what nothing is said of has nothing.

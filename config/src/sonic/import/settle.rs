@@ -54,7 +54,7 @@ impl Importer<'_> {
         let severity = found.iter().map(|d| d.severity).min().unwrap_or(Severity::Warning);
         for d in found.into_iter().filter(|d| d.severity == severity) {
             let at = written.origin(d.span.start).unwrap_or_else(|| self.db.start());
-            self.db.tell(severity, at, d.rule, d.message_alone(), &remedy(d.rule, severity, &d.remedy));
+            self.db.tell(severity, at, d.rule, d.message, &remedy(d.rule, severity, &d.remedy));
         }
         let notes = std::mem::take(&mut self.db.notes);
         (notes, self.db.into_found())
