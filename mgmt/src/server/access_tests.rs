@@ -79,6 +79,8 @@ fn every_endpoint_is_open_to_its_role_and_those_above() {
             let kind = endpoint.body.map_or("text/plain", |body| body.media);
             let answer = raw(&server, &request(endpoint.method, target, token, kind, ""));
             let refused = [401, 403].contains(&answer.status);
+            let scheme = answer.head.to_lowercase().contains("\r\nwww-authenticate: bearer\r\n");
+            assert_eq!(scheme, answer.status == 401, "{} {target}: {}", endpoint.method, answer.head);
             assert_eq!(
                 refused,
                 *role < endpoint.role,

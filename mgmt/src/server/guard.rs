@@ -40,16 +40,18 @@ pub(super) async fn guard(
 
 fn refused(status: StatusCode, detail: &str, path: &str, request: &Request) -> Response<Body> {
     let mut refusal = problem(status, path, detail, None);
-    let (reads, headers) = (reads(request), request.headers());
-    if !reads
+    let headers = request.headers();
+    if !reads(request)
         || headers.contains_key(header::CONTENT_LENGTH)
         || headers.contains_key(header::TRANSFER_ENCODING)
     {
         // A body that nobody reads must not be taken for the next request.
         refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if reads && status == StatusCode::UNAUTHORIZED {
-        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    if status == StatusCode::UNAUTHORIZED {
+        // RFC 6750 3.1: an error is told to those who have presented a token.
+        let wanted = presented(headers).map_or("Bearer", |_| "Bearer error=\"invalid_token\"");
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(wanted));
     }
     refusal
 }

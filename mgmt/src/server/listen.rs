@@ -48,7 +48,8 @@ pub(super) fn tcp(address: SocketAddr, any_port: bool) -> io::Result<TcpListener
 /// one that is alive stays, and this process takes a name with its number.
 pub fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| of_folder(folder, &error, "cannot be made"))?;
     }
     if let Some(folder) = path.parent().filter(|folder| folders().contains(&folder.to_path_buf()))
         && !is_private(folder)
@@ -78,14 +79,24 @@ pub fn unix(path: &Path) -> io::Result<(UnixListener, PathBuf)> {
 
 /// Made where nobody else can look, and moved to its place once it is its owner's alone.
 fn bind(path: &Path) -> io::Result<UnixListener> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let own = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(path.parent().unwrap_or(Path::new("")))?;
+        .tempdir_in(folder)
+        .map_err(|error| of_folder(folder, &error, "takes no files"))?;
     let made = own.path().join("s");
     let listener = UnixListener::bind(&made)?;
     std::fs::set_permissions(&made, Permissions::from_mode(0o600))?;
     std::fs::rename(&made, path)?;
     Ok(listener)
+}
+
+/// What is wrong with the folder of a socket, and whose it is where it is another user's.
+fn of_folder(folder: &Path, error: &io::Error, what: &str) -> io::Error {
+    let owner = std::fs::metadata(folder).ok().map(|meta| meta.uid()).filter(|owner| *owner != us());
+    let owner = owner
+        .map_or_else(String::new, |owner| format!("; it belongs to user {owner}, this is user {}", us()));
+    io::Error::new(error.kind(), format!("its folder {} {what}: {}{owner}", folder.display(), error.kind()))
 }
 
 /// Nobody can put something in this folder, or take something away, but us, the system's administrator, and the user whom the

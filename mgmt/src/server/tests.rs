@@ -228,14 +228,15 @@ fn a_token_is_asked_for_over_tcp_only() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("w.sock");
     let server = start(Options { socket: Some(socket.clone()), tokens: reading(), ..Options::default() });
-    for wrong in [
-        "",
-        "Authorization: Bearer 0123456789abcdeX\r\n",
-        "Authorization: Basic 0123456789abcdef\r\n",
-        "Authorization: Bearer\r\n",
+    let wrong = r#"www-authenticate: Bearer error="invalid_token""#;
+    for (given, wanted) in [
+        ("", "www-authenticate: Bearer"),
+        ("Authorization: Bearer 0123456789abcdeX\r\n", wrong),
+        ("Authorization: Basic 0123456789abcdef\r\n", "www-authenticate: Bearer"),
+        ("Authorization: Bearer\r\n", "www-authenticate: Bearer"),
     ] {
-        let answer = ask(&server, "GET", "/v1/ports", wrong);
-        assert_eq!((answer.status, answer.has("www-authenticate: Bearer")), (401, true), "{wrong}");
+        let answer = ask(&server, "GET", "/v1/ports", given);
+        assert_eq!((answer.status, answer.has(&format!("{wanted}\r\n"))), (401, true), "{given}");
     }
     assert_eq!(get(&server, "/metrics").status, 401);
     assert_eq!(get(&server, "/readyz").status, 401);
@@ -365,6 +366,23 @@ fn what_is_no_socket_is_not_replaced() {
         assert!(refused.contains("is not a socket") && refused.contains("[mgmt] socket"), "{refused}");
     }
     assert_eq!(std::fs::read_to_string(&link).unwrap(), "precious");
+}
+
+#[test]
+fn a_folder_that_takes_no_socket_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (path, told) in [
+        (file.join("w.sock"), format!("its folder {} takes no files: ", file.display())),
+        (file.join("sub/w.sock"), format!("its folder {}/sub cannot be made: ", file.display())),
+        // No user makes files there.
+        ("/proc/w.sock".into(), "its folder /proc takes no files: ".to_owned()),
+    ] {
+        let options = Options { socket: Some(path), ..Options::default() };
+        let refused = Server::start(options, Fake::default()).unwrap_err().to_string();
+        assert!(refused.contains(&told), "{refused}");
+    }
 }
 
 #[test]
