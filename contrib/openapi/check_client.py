@@ -44,7 +44,7 @@ assert "weir_build_info" in get_metrics.sync(client=client)
 assert isinstance(get_events.sync(client=client, follow=False), str)
 
 frame = explain_frame.sync(client=client, port="p0", dscp=26, len_=1000)
-assert frame.lossless and frame.class_.pg == 3 and frame.verdict == "admitted", frame
+assert frame.group.lossless and frame.class_.pg == 3 and frame.verdict == "admitted", frame
 told = watch_frames.sync(client=client, body=WatchOrder(port="p0", count=1, timeout_ms=10_000))
 assert '"event":"arrived"' in told and '"why":"count reached"' in told, told
 
