@@ -34,6 +34,8 @@ pub enum Message {
         source: IpAddr,
         /// Members of which group; `None`: of any.
         group: Option<IpAddr>,
+        /// Only those who want one of some sources answer.
+        of_sources: bool,
         /// Hosts answer within this, ms.
         response_ms: u64,
     },
@@ -50,8 +52,19 @@ pub enum Message {
 pub struct Record {
     /// The group.
     pub group: IpAddr,
-    /// It joins, or stays, whatever the sources it wants; else it leaves.
-    pub joins: bool,
+    /// What it wants of it.
+    pub wish: Wish,
+}
+
+/// What a host wants of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// It joins, or stays, whatever the sources it wants.
+    Join,
+    /// It leaves.
+    Leave,
+    /// Less than before: of whom it included sources, perhaps nothing any more.
+    Less,
 }
 
 /// Why a frame is thrown away.
@@ -231,7 +244,7 @@ fn igmp(payload: &[u8], source: IpAddr) -> Result<Message, Malformed> {
     if checksum(sum(payload)) != 0 {
         return Err(Malformed::Checksum);
     }
-    let one = |joins| Ok(Message::Report(vec![Record { group: group(about)?, joins }]));
+    let one = |wish| Ok(Message::Report(vec![Record { group: group(about)?, wish }]));
     match payload[0] {
         0x11 => {
             let response_ms = match (payload.len(), payload[1]) {
@@ -240,10 +253,11 @@ fn igmp(payload: &[u8], source: IpAddr) -> Result<Message, Malformed> {
                 (_, code) if holds_sources(payload, IGMP_QUERY, 4) => u64::from(from_code8(code)) * 100,
                 _ => return Err(Malformed::Length),
             };
-            Ok(Message::Query { source, group: asked(about)?, response_ms })
+            let of_sources = names_sources(payload, IGMP_QUERY);
+            Ok(Message::Query { source, group: asked(about)?, of_sources, response_ms })
         }
-        0x12 | 0x16 => one(true),
-        0x17 => one(false),
+        0x12 | 0x16 => one(Wish::Join),
+        0x17 => one(Wish::Leave),
         0x22 => records(payload, 4, address),
         _ => Ok(Message::Other),
     }
@@ -251,7 +265,7 @@ fn igmp(payload: &[u8], source: IpAddr) -> Result<Message, Malformed> {
 
 fn mld(body: &[u8], source: Ipv6Addr) -> Result<Message, Malformed> {
     let address = |at| v6(body, at).map(IpAddr::from).ok_or(Malformed::Length);
-    let one = |joins| Ok(Message::Report(vec![Record { group: group(address(8)?)?, joins }]));
+    let one = |wish| Ok(Message::Report(vec![Record { group: group(address(8)?)?, wish }]));
     match body.first().ok_or(Malformed::Length)? {
         // A router has an address.
         130 if source.is_unspecified() => Err(Malformed::NotOfLink),
@@ -263,10 +277,11 @@ fn mld(body: &[u8], source: Ipv6Addr) -> Result<Message, Malformed> {
                 _ if holds_sources(body, MLD_QUERY, 16) => u64::from(from_code16(code)),
                 _ => return Err(Malformed::Length),
             };
-            Ok(Message::Query { source: source.into(), group: asked(about)?, response_ms })
+            let of_sources = names_sources(body, MLD_QUERY);
+            Ok(Message::Query { source: source.into(), group: asked(about)?, of_sources, response_ms })
         }
-        131 => one(true),
-        132 => one(false),
+        131 => one(Wish::Join),
+        132 => one(Wish::Leave),
         143 => records(body, 16, address),
         _ => Ok(Message::Other),
     }
@@ -276,6 +291,11 @@ fn mld(body: &[u8], source: Ipv6Addr) -> Result<Message, Malformed> {
 /// them is for versions to come (RFC 3376 4.1.10, RFC 3810 5.1.12).
 fn holds_sources(query: &[u8], fixed: usize, width: usize) -> bool {
     be16(query, fixed - 2).is_some_and(|sources| query.len() >= fixed + width * usize::from(sources))
+}
+
+/// A query with so many bytes before its sources has some; a shorter one is of a version without.
+fn names_sources(query: &[u8], fixed: usize) -> bool {
+    query.len() >= fixed && be16(query, fixed - 2) != Some(0)
 }
 
 /// RFC 3376 4.1.1: above 127, an exponent and a mantissa.
@@ -311,13 +331,16 @@ fn records(
         if end > body.len() {
             return Err(Malformed::Length);
         }
-        match (kind, sources) {
+        let wish = match (kind, sources) {
             // Nothing of what was excluded is wanted, or nothing but these sources: a member in any case.
-            (1 | 3, 1..) | (2 | 4, _) | (5, 1..) => all.push(Record { group: about, joins: true }),
-            (1 | 3, 0) => all.push(Record { group: about, joins: false }),
-            // Sources that are blocked, and kinds to come, say nothing of whether it is a member.
-            _ => {}
-        }
+            (1 | 3, 1..) | (2 | 4, _) | (5, 1..) => Some(Wish::Join),
+            (1 | 3, 0) => Some(Wish::Leave),
+            // A host that included nothing but these says no more when it leaves (RFC 3376 5.1).
+            (6, 1..) => Some(Wish::Less),
+            // No source at all, and kinds to come, say nothing.
+            _ => None,
+        };
+        all.extend(wish.map(|wish| Record { group: about, wish }));
         at = end;
     }
     Ok(Message::Report(all))

@@ -38,7 +38,10 @@ fn link_local() -> Ipv6Addr {
 }
 
 fn report(records: &[(&str, bool)]) -> Message {
-    let record = |(group, joins): &(&str, bool)| Record { group: group.parse().unwrap(), joins: *joins };
+    let record = |(group, joins): &(&str, bool)| {
+        let wish = if *joins { Wish::Join } else { Wish::Leave };
+        Record { group: group.parse().unwrap(), wish }
+    };
     Message::Report(records.iter().map(record).collect())
 }
 
@@ -58,18 +61,19 @@ fn hosts_join_and_leave_in_every_version_of_igmp() {
             Message::Report(records) => {
                 assert_eq!(
                     records.last(),
-                    Some(&Record { group: "239.9.9.9".parse().unwrap(), joins: true })
+                    Some(&Record { group: "239.9.9.9".parse().unwrap(), wish: Wish::Join })
                 );
-                (records.len() == 2).then(|| records[0].joins)
+                (records.len() == 2).then(|| records[0].wish)
             }
             other => panic!("{other:?}"),
         }
     };
     let [in_none, exclude_none, to_in_none] = [of(1, 0), of(2, 0), of(3, 0)];
-    assert_eq!([in_none, exclude_none, to_in_none], [Some(false), Some(true), Some(false)]);
-    assert_eq!([of(4, 0), of(5, 0), of(6, 0), of(9, 0)], [Some(true), None, None, None]);
-    assert_eq!([1, 2, 3, 4, 5].map(|kind| of(kind, 1)), [Some(true); 5]);
-    assert_eq!(of(6, 1), None, "what is blocked leaves a member a member");
+    let [join, leave] = [Some(Wish::Join), Some(Wish::Leave)];
+    assert_eq!([in_none, exclude_none, to_in_none], [leave, join, leave]);
+    assert_eq!([of(4, 0), of(5, 0), of(6, 0), of(9, 0)], [join, None, None, None]);
+    assert_eq!([1, 2, 3, 4, 5].map(|kind| of(kind, 1)), [join; 5]);
+    assert_eq!(of(6, 1), Some(Wish::Less), "a member still, perhaps");
     assert_eq!(said(&[0x13, 0, 0, 0, 0, 0, 0, 0]), Message::Other, "DVMRP");
 }
 
@@ -94,7 +98,8 @@ fn what_is_sent_is_understood() {
                 let from = QuerySource { mac, address: address.parse().unwrap(), tag };
                 let frame = query(&from, group, 10_000, 125_000);
                 let source = from.address;
-                assert_eq!(decode(&frame), Ok(Message::Query { source, group, response_ms: 10_000 }));
+                let want = Message::Query { source, group, of_sources: false, response_ms: 10_000 };
+                assert_eq!(decode(&frame), Ok(want));
                 assert_eq!(frame[12..14] == TPID.to_be_bytes(), tag.is_some());
             }
         }
@@ -117,21 +122,22 @@ fn queries_of_every_version_say_how_long_hosts_have() {
 
 #[test]
 fn a_query_is_as_long_as_its_sources() {
+    let of_sources = |message| matches!(message, Message::Query { of_sources: true, .. });
     let igmp = |sources: u16, bytes: usize| {
         let head = [&[0x11, 1, 0, 0, 239, 1, 1, 1, 2, 125][..], &sources.to_be_bytes()].concat();
-        decode(&igmp_frame(&[head, vec![10; bytes]].concat())).map(|_| ())
+        decode(&igmp_frame(&[head, vec![10; bytes]].concat())).map(of_sources)
     };
     let mld = |sources: u16, bytes: usize| {
         let group: Ipv6Addr = "ff05::7".parse().unwrap();
         let head =
             [&[130, 0, 0, 0, 0, 1, 0, 0][..], &group.octets(), &[2, 125], &sources.to_be_bytes()].concat();
-        decode(&mld_frame(link_local(), &[head, vec![32; bytes]].concat())).map(|_| ())
+        decode(&mld_frame(link_local(), &[head, vec![32; bytes]].concat())).map(of_sources)
     };
     for (sources, igmp_bytes, mld_bytes, want) in [
-        (0, 0, 0, Ok(())),
-        (2, 8, 32, Ok(())),
+        (0, 0, 0, Ok(false)),
+        (2, 8, 32, Ok(true)),
         // What follows the sources is for versions to come.
-        (2, 12, 40, Ok(())),
+        (2, 12, 40, Ok(true)),
         (2, 7, 31, Err(Malformed::Length)),
         (1, 0, 0, Err(Malformed::Length)),
         (u16::MAX, 0, 0, Err(Malformed::Length)),

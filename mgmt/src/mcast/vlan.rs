@@ -4,7 +4,7 @@
 //! A port is a member of a group or not, whatever sources hosts behind it want: who asks for some gets all (RFC 4541 allows that). As in
 //! the Linux bridge, nothing is narrowed while nobody asks for members, since nobody would hear of those that stay.
 
-use super::frame::{Message, ROBUSTNESS, Record, mac_of, version_of};
+use super::frame::{Message, ROBUSTNESS, Record, Wish, mac_of, version_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use weir_dataplane::multicast::{IpVersion, is_for_all};
@@ -211,22 +211,24 @@ impl Vlan {
         let mut took = Took::default();
         match message {
             Message::Hello(_) => self.note_router(port, rules, now),
-            Message::Query { source, group, response_ms } => {
+            Message::Query { source, group, of_sources, response_ms } => {
                 self.note_router(port, rules, now);
                 self.note_querier(*source, port, rules, now);
-                if let Some(group) = group {
+                // Members that want other sources do not answer.
+                if let (Some(group), false) = (group, of_sources) {
                     self.is_asked(*group, *response_ms, now);
                 }
             }
             Message::Report(records) => {
-                for Record { group, joins } in records {
-                    let mac = mac_of(*group);
-                    if is_for_all(mac) {
+                for Record { group, wish } in records {
+                    if is_for_all(mac_of(*group)) {
                         took.for_all += 1;
-                    } else if !joins {
-                        self.leave(port, *group, rules, now);
-                    } else if !self.join(port, *group, rules, now) {
-                        took.refused += 1;
+                        continue;
+                    }
+                    match wish {
+                        Wish::Join => took.refused += u64::from(!self.join(port, *group, rules, now)),
+                        Wish::Leave => self.leave(port, *group, rules, now),
+                        Wish::Less => self.want_less(port, *group, now),
                     }
                 }
             }
@@ -298,15 +300,29 @@ impl Vlan {
     }
 
     fn leave(&mut self, port: PortId, group: IpAddr, rules: &Rules, now: u64) {
-        let groups = self.groups.get_mut(&mac_of(group));
-        let Some(member) = groups.and_then(|groups| groups.get_mut(&group)?.get_mut(&port)) else { return };
+        let others_ask = self.querier.is_some() && self.next_query.is_none();
+        let Some(member) = self.member_mut(port, group) else { return };
         if rules.fast_leave {
             return self.forget(|at, of| at == port && of == group);
         }
         // Who else asks does so now, and says how long hosts have.
-        if self.querier.is_none() || self.next_query.is_some() {
+        if !others_ask {
             member.asks = (ROBUSTNESS, now);
         }
+    }
+
+    /// A host wants fewer sources, and may be a member still: the switch asks about the group, where RFC 3376 6.4.2 asks about the
+    /// sources, since it knows none. Who else asks does so about them, which says nothing of the group.
+    fn want_less(&mut self, port: PortId, group: IpAddr, now: u64) {
+        if self.is_querier()
+            && let Some(member) = self.member_mut(port, group)
+        {
+            member.asks = (ROBUSTNESS, now);
+        }
+    }
+
+    fn member_mut(&mut self, port: PortId, group: IpAddr) -> Option<&mut Member> {
+        self.groups.get_mut(&mac_of(group))?.get_mut(&group)?.get_mut(&port)
     }
 
     /// A router asks about a group: who stays says so soon.

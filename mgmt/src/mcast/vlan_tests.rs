@@ -26,11 +26,16 @@ fn ports(ports: &[u16]) -> PortSet {
 }
 
 fn says(group: &str, joins: bool) -> Message {
-    Message::Report(vec![Record { group: ip(group), joins }])
+    let wish = if joins { Wish::Join } else { Wish::Leave };
+    Message::Report(vec![Record { group: ip(group), wish }])
+}
+
+fn wants_less(group: &str) -> Message {
+    Message::Report(vec![Record { group: ip(group), wish: Wish::Less }])
 }
 
 fn asks(source: &str, group: Option<&str>) -> Message {
-    Message::Query { source: ip(source), group: group.map(ip), response_ms: S }
+    Message::Query { source: ip(source), group: group.map(ip), of_sources: false, response_ms: S }
 }
 
 /// A VLAN, its rules, and the time.
@@ -168,6 +173,45 @@ fn who_leaves_is_asked_for_by_the_router_if_there_is_one() {
     assert_eq!((b.at("239.1.2.3"), b.asked.len()), (Some(ports(&[0, 2])), 0));
 }
 
+/// A host that included sources and leaves says which it wants no more, and nothing else.
+#[test]
+fn who_wants_fewer_sources_is_asked_for_and_no_other_member_is_lost() {
+    for fast_leave in [false, true] {
+        let mut b = Bed::new("10.0.0.9", Rules { querier: true, fast_leave, ..rules() });
+        b.wait(15 * S);
+        [1, 2].iter().for_each(|port| {
+            b.hear(*port, &says("232.7.7.7", true));
+        });
+        b.asked.clear();
+        b.hear(1, &wants_less("232.7.7.7"));
+        assert_eq!(b.at("232.7.7.7"), Some(ports(&[1, 2])), "others may want other sources");
+        b.wait(1_500);
+        let about = Ask { port: Some(PortId(1)), group: Some(ip("232.7.7.7")), response: S };
+        assert_eq!(b.asked, [about; 2]);
+        b.hear(1, &says("232.7.7.7", true));
+        b.wait(3 * S);
+        assert_eq!(b.at("232.7.7.7"), Some(ports(&[1, 2])), "it does");
+        b.hear(1, &wants_less("232.7.7.7"));
+        b.wait(2 * S);
+        assert_eq!(b.at("232.7.7.7"), Some(ports(&[2])), "nobody does");
+        b.asked.clear();
+        b.hear(1, &wants_less("232.7.7.7"));
+        assert!(b.asked.is_empty(), "no member is there to ask");
+    }
+    // A router asks about the sources, and members that want others do not answer.
+    let mut b = Bed::new("0.0.0.0", rules());
+    b.hear(0, &asks("10.0.0.1", None));
+    b.wait(10 * S);
+    b.hear(1, &says("232.7.7.7", true));
+    b.hear(1, &wants_less("232.7.7.7"));
+    let Message::Query { source, group, response_ms, .. } = asks("10.0.0.1", Some("232.7.7.7")) else {
+        unreachable!("a query")
+    };
+    b.hear(0, &Message::Query { source, group, of_sources: true, response_ms });
+    b.wait(5 * S);
+    assert_eq!((b.at("232.7.7.7"), b.asked.len()), (Some(ports(&[0, 1])), 0));
+}
+
 #[test]
 fn whoever_has_the_lowest_address_asks() {
     for (own, other, stays) in [
@@ -255,7 +299,7 @@ fn whatever_is_said_what_is_known_follows_from_it() {
         for _ in 0..*steps {
             let port = (rng.next_u32() % 4) as u16;
             let group = format!("{}.1.1.{}", [239, 238][rng.next_u32() as usize % 2], rng.next_u32() % 5);
-            match rng.next_u32() % 12 {
+            match rng.next_u32() % 13 {
                 0..4 => {
                     if b.hear(port, &says(&group, true)).refused == 0 {
                         joined.insert((port, ip(&group)), b.now);
@@ -280,6 +324,12 @@ fn whatever_is_said_what_is_known_follows_from_it() {
                     b.look();
                     joined.retain(|(at, _), _| *at != port);
                     b.down = PortSet::EMPTY;
+                }
+                9 => {
+                    b.hear(port, &wants_less(&group));
+                    if b.vlan.is_querier() {
+                        joined.remove(&(port, ip(&group)));
+                    }
                 }
                 _ => b.wait(u64::from(rng.next_u32() % 40_000)),
             }
