@@ -37,6 +37,12 @@ pub struct PortTotals {
 }
 
 impl PortTotals {
+    /// Frames of the switch itself that were sent here: of protocols that end at it, and no frames of the books.
+    pub fn own_frames(&self) -> u64 {
+        let s = &self.stats;
+        s.tx_lldp + s.tx_lacp + s.tx_igmp
+    }
+
     /// Frames the driver lost before the switch saw them or after it had sent them: of a lossless class, perhaps.
     fn lossless_drops_possible(&self) -> u64 {
         if self.lossless { self.nic.lost() } else { 0 }

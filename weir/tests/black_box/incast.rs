@@ -223,6 +223,20 @@ fn a_flow_that_is_not_heard_is_no_pass() {
     assert!(stdout.contains(said), "{stdout}");
 }
 
+/// Frames that the switch sends for itself are nobody's, and expected.
+#[test]
+fn what_the_switch_says_itself_is_no_fault() {
+    let says = "[lldp]\nenable = true\ninterval = \"1s\"\n\
+                [mcast_snooping]\nvlans = \"*\"\nquerier = true\nquery_interval = \"1s\"\nquery_response_interval = \"500ms\"\n";
+    let (code, stdout, summary) = lab(&[], &format!("{}{says}", lab_config("off")));
+    assert_eq!(code, Some(0), "{stdout}");
+    let summary = Summary(summary);
+    summary.is_conserved();
+    for said in ["tx_lldp", "tx_igmp"] {
+        assert!(summary.port("p0", said) > 0, "{said}: {:#}", summary.0);
+    }
+}
+
 #[test]
 fn incast_over_rings_loses_nothing() {
     let (code, stdout, summary) = lab(&[], &lab_config("off"));
