@@ -108,8 +108,10 @@ struct Advice {
 struct Plan {
     /// Workers, each with an equal part of the ports; none: no polling loop.
     lcores: u16,
-    /// Headroom of a group, and where it resumes. `None`: what weir computes for itself.
+    /// Headroom of a group of a chip, and where it resumes. `None`: this switch.
     fixed: Option<(u64, u64)>,
+    /// Headroom of every group of this switch: what the lcore with the most ports asks for. `None`: what each asks for.
+    xoff: Option<u64>,
 }
 
 impl Plan {
@@ -177,7 +179,7 @@ fn text(args: &AdviseArgs, plan: &Plan, size: u64, found: Option<&Config>) -> St
             line(format!("reserved = {xon}\nxoff = {xoff}\nxon = {xon}\nxon_offset = 0"))
         }
         (None, Some(_)) => {}
-        (None, None) => line("xoff = \"auto\"".into()),
+        (None, None) => line(plan.xoff.map_or("xoff = \"auto\"".into(), |xoff| format!("xoff = {xoff}"))),
     }
     line(format!("\n[pfc]\npoll_gap = \"{}\"\n", show_time(args.poll_gap.as_nanos() as u64)));
     if let Some(config) = found {
@@ -237,6 +239,15 @@ fn reasons_of_watchdog(config: &Config, line: &mut impl FnMut(String)) {
 fn promised(args: &AdviseArgs, plan: &Plan) -> Result<Config> {
     let text = text(args, plan, ROOMY, None);
     read_back(&text, plan)
+}
+
+/// With so many lcores: one headroom for all groups, and what that promises.
+fn on_lcores(args: &AdviseArgs, lcores: u16) -> Result<(Plan, Config)> {
+    let auto = promised(args, &Plan { lcores, fixed: None, xoff: None })?;
+    let xoff = auto.ports.iter().map(|port| port.pgs[LOSSLESS].xoff).max();
+    let plan = Plan { lcores, fixed: None, xoff };
+    let config = promised(args, &plan)?;
+    Ok((plan, config))
 }
 
 /// Options, and the keys their values are written to.
@@ -387,10 +398,9 @@ fn best(args: &AdviseArgs) -> Result<(Plan, Config)> {
     let mut best: Option<(Plan, Config)> = None;
     let mut refused = None;
     for lcores in counts {
-        let plan = Plan { lcores, fixed: None };
         // The same ports on each: another number of lcores with as many is a waste of one.
-        let config = match promised(args, &plan) {
-            Ok(config) => config,
+        let (plan, config) = match on_lcores(args, lcores) {
+            Ok(found) => found,
             // Too few, perhaps, to look at every port in time: the most there are say what is wrong.
             Err(error) => {
                 refused = Some(error);
@@ -426,7 +436,7 @@ fn for_this_switch(args: &AdviseArgs) -> Result<String> {
 fn for_hardware(args: &AdviseArgs) -> Result<Advice> {
     let ways = columns(&headroom_args(args, 1), DeviceKind::Pci)?;
     let Some(chip) = ways.iter().find(|way| way.name == "sonic") else { bail!("no column of SONiC's") };
-    let plan = Plan { lcores: 0, fixed: Some((chip.result.xoff, chip.xon)) };
+    let plan = Plan { lcores: 0, fixed: Some((chip.result.xoff, chip.xon)), xoff: None };
     fits(args, &promised(args, &plan)?)?;
     let config = read_back(&text(args, &plan, args.buffer, None), &plan)?;
     let made = sonic::export(&config);
@@ -488,7 +498,8 @@ mod tests {
                     c.buffer.shared,
                 )
             };
-            let auto = super::text(&args, &best(&args).unwrap().0, args.buffer, None);
+            let plan = Plan { xoff: None, ..best(&args).unwrap().0 };
+            let auto = super::text(&args, &plan, args.buffer, None);
             assert_eq!(numbers(&config), numbers(&load("t", &auto).unwrap().config));
             assert!(text.contains("# Memory for frames: "), "{text}");
             // The column it was taken from stands above it, and every number that was chosen has a reason.
@@ -503,6 +514,29 @@ mod tests {
                     .unwrap_or_else(|| panic!("{key}"));
                 assert!(line.split('#').nth(1).is_some_and(|why| why.len() > 5), "{line}");
             }
+        }
+    }
+
+    /// Ports that cannot be divided evenly: lcores with fewer of them would need less headroom, and the file has one for all.
+    #[test]
+    fn what_stands_above_the_file_is_what_it_comes_to() {
+        for line in [
+            "--ports 31 --rate 40G --cable 1m --mtu 9216 --buffer 256MiB",
+            "--ports 31 --rate 40G --cable 1m --mtu 9216 --buffer 16MiB",
+            "--ports 5 --rate 25G --cable 10m --mtu 1518 --buffer 8MiB --lcores 3",
+        ] {
+            let text = for_this_switch(&args(line)).unwrap();
+            let loaded = load("t", &text).unwrap();
+            assert!(loaded.warnings.is_empty(), "{line}: {:?}", loaded.warnings);
+            let b = &loaded.config.buffer;
+            let said = format!("# The buffer: {} = {} to share.", b.division(), b.shared);
+            assert!(text.contains(&said), "{line}: {said}\n{text}");
+            // What is chosen for a file that does not say when to mark.
+            let kept = |l: &&str| !l.starts_with("kmin") && !l.starts_with("kmax");
+            let unsaid: String = text.lines().filter(kept).map(|l| format!("{l}\n")).collect();
+            let marks = |c: &Config| c.ports[0].queues[LOSSLESS].wred.map(|wred| (wred.kmin, wred.kmax));
+            let auto = load("t", &unsaid).unwrap().config;
+            assert_eq!(marks(&loaded.config), marks(&auto), "{line}");
         }
     }
 
@@ -551,7 +585,7 @@ mod tests {
         for device in ["", " --device ring", " --device net_af_packet{n},iface=e{n}"] {
             let line = FABRIC.replace("32MiB", "128MiB");
             let args = args(&format!("{line} --lcores 8{device}"));
-            let plan = Plan { lcores: 8, fixed: None };
+            let plan = Plan { lcores: 8, fixed: None, xoff: None };
             let config = promised(&args, &plan).unwrap();
             let why = why(&config, "port.Ethernet0.xoff");
             let asked = headroom_args(&args, plan.ports_per_lcore(&args));
@@ -599,7 +633,7 @@ mod tests {
         ] {
             let line = FABRIC.replace("100m", "100.5m") + more;
             let args = args(&line);
-            let config = promised(&args, &Plan { lcores: 1, fixed: None }).unwrap();
+            let config = promised(&args, &Plan { lcores: 1, fixed: None, xoff: None }).unwrap();
             let head = head(&args, &config, &columns(&headroom_args(&args, 1), DeviceKind::Pci).unwrap());
             let given = head.lines().next().unwrap().trim_start_matches("# weir advise ").replace('\'', "");
             assert_eq!(given, line);
