@@ -34,7 +34,7 @@ impl From<(PortId, u8)> for Cause {
     }
 }
 
-/// Why a priority was last asked to pause.
+/// Why the peer was last told to pause a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LastCause {
     /// It never was.
@@ -145,7 +145,6 @@ impl Generator {
         let before = self.requests[priority];
         if before == 0 {
             self.cause[priority] = cause;
-            self.last_cause[priority] = cause.map_or(LastCause::NoQueue, LastCause::Queue);
         }
         self.requests[priority] = before | source as u8;
         if before != self.requests[priority] {
@@ -200,6 +199,9 @@ impl Generator {
         let refresh = bits(self.told & wanted).filter(|p| self.refresh_at[*p] <= now);
         let xoff = refresh.fold(wanted & self.changed, |mask, p| mask | 1 << p);
         let xon = self.changed & !wanted;
+        for priority in bits(xoff & !self.told) {
+            self.last_cause[priority] = self.cause[priority].map_or(LastCause::NoQueue, LastCause::Queue);
+        }
         for priority in bits(xoff) {
             self.account.begin(priority, now);
             self.counters.xoff[priority] += 1;
@@ -260,7 +262,7 @@ impl Generator {
         self.cause[priority]
     }
 
-    /// Why `priority` was last asked to pause, long ago or now.
+    /// Why the peer was last told to pause `priority`, long ago or now.
     pub fn last_cause(&self, priority: usize) -> LastCause {
         self.last_cause[priority]
     }

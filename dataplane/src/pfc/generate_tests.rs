@@ -352,12 +352,23 @@ proptest! {
 fn the_last_cause_outlives_its_pause() {
     let mut g = new();
     let cause = Cause { out_port: 255, queue: 7 };
-    assert_eq!(g.last_cause(3), LastCause::Never);
     g.xoff(3, Source::Buffer, Some(cause));
     g.xon(3, Source::Buffer);
+    assert_eq!(g.last_cause(3), LastCause::Never, "the peer was not told");
+    g.xoff(3, Source::Buffer, Some(cause));
+    g.poll(0).unwrap();
+    g.xon(3, Source::Buffer);
+    g.poll(1).unwrap();
     assert_eq!((g.cause(3), g.last_cause(3)), (None, LastCause::Queue(cause)));
-    g.xoff(3, Source::RxRing, None);
-    assert_eq!(g.last_cause(3), LastCause::NoQueue);
+    // Without PFC there is nobody to tell, until there is.
+    for priority in [2, 3] {
+        g.xoff(priority, Source::RxRing, None);
+    }
+    g.poll(2).unwrap();
+    assert_eq!([g.last_cause(2), g.last_cause(3)], [LastCause::Never, LastCause::NoQueue]);
+    g.configure(GenerateConfig { enabled: 0xff, ..CONFIG }, 3);
+    g.poll(4).unwrap();
+    assert_eq!(g.last_cause(2), LastCause::NoQueue);
     for known in [LastCause::Never, LastCause::NoQueue, LastCause::Queue(cause)] {
         assert_eq!(LastCause::of_word(known.word()), known);
     }

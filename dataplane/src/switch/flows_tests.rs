@@ -258,6 +258,8 @@ fn two_lcores_tell_the_same_flows() {
         a.tick(now);
         a.transmit_granted(PortId(2), 12, now, &mut tap());
         b.tick(now);
+        // The peer is told to pause.
+        a.ports[0].generator.poll(now);
     }
     let at_b = &b.flows(PortId(2)).unwrap().current;
     let marks = b.stats(PortId(2)).ecn_marked[3];
