@@ -10,6 +10,7 @@ use super::diag::Span;
 use super::port::PortAt;
 use super::read::Ctx;
 use super::types::{Config, PfcMode, PfcRx, PortConfig, Trust};
+use weir_dataplane::vlan::{PortVlans, TAG_BYTES};
 
 /// Classes, groups, queues or priorities, a bit each.
 type Set = u8;
@@ -203,10 +204,10 @@ fn fits(ctx: &mut Ctx<'_>, ways: &[Way<'_>]) {
     let carries = |way: &&Way<'_>| members(way.comes).any(|tc| way.port.pgs[way.group(tc)].lossless);
     for format in ways.iter().map(|way| way.port.format).collect::<BTreeSet<_>>() {
         let those = || ways.iter().filter(|way| way.port.format == format);
-        let longest = those().filter(carries).max_by_key(|way| way.port.mtu);
-        let shortest = those().min_by_key(|way| way.port.mtu);
-        let (Some(longest), Some(shortest)) = (longest, shortest) else { continue };
-        if shortest.port.mtu < longest.port.mtu {
+        let pairs = those().filter(carries).flat_map(|from| those().map(move |to| (from, to)));
+        let too_long =
+            pairs.filter(|(from, to)| from.port.mtu > to.port.mtu && is_too_long(from.port, to.port));
+        if let Some((longest, shortest)) = too_long.max_by_key(|(from, to)| from.port.mtu - to.port.mtu) {
             let message = format!(
                 "port `{}` takes frames of lossless classes of up to {} bytes, and port `{}` is for {}: its device, or \
                  whoever is behind it, may drop longer ones",
@@ -215,6 +216,19 @@ fn fits(ctx: &mut Ctx<'_>, ways: &[Way<'_>]) {
             ctx.warn(shortest.at, "mtu.differs", message, "give all ports the same mtu");
         }
     }
+}
+
+/// The longest frame of `from` is longer than what `to` is for when it leaves there as it came, or without its tag. (Those that get one
+/// are looked at with the VLANs of a port.)
+fn is_too_long(from: &PortConfig, to: &PortConfig) -> bool {
+    let (Some(here), Some(there)) = (&from.vlans, &to.vlans) else { return true };
+    let tagged = |of: &PortVlans, vid| of.native != Some(vid) && of.members.contains(vid);
+    let popped = there.native.is_some_and(|vid| tagged(here, vid));
+    if popped && from.mtu > to.mtu.saturating_add(TAG_BYTES as u16) {
+        return true;
+    }
+    let untagged = here.native.is_some() && here.native == there.native;
+    untagged || here.members.iter().any(|vid| tagged(here, vid) && tagged(there, vid))
 }
 
 /// Groups that send PFC hold something, and pause those who fill them.

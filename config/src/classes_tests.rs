@@ -87,6 +87,21 @@ fn lossless_frames_fit_every_port() {
     let (rules, text) = found("", "mtu = 1518\n");
     assert_eq!(rules, ["mtu.differs"]);
     assert!(text.contains("up to 9216 bytes") && text.contains("port `b` is for 1518"), "{text}");
+    // A tag that is popped makes room, and frames stay in their VLAN.
+    let of_vlans = |access: u16, trunk: u16, more: &str| {
+        let port = |name: &str, mtu: u16, vlan: &str| {
+            format!(
+                "[[port]]\nname = \"{name}\"\ndevice = \"ring\"\nrate = \"25G\"\nmtu = {mtu}\nvlan = {{ {vlan} }}\n"
+            )
+        };
+        let ports = port("b", access, "access = 10") + &port("c", trunk, more);
+        let text = format!("[qos]\npreset = \"roce-lossless\"\n{ports}");
+        load("t.toml", &text).unwrap().warnings.iter().map(|d| d.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(of_vlans(1518, 1522, "trunk = \"10,20\""), [""; 0]);
+    assert_eq!(of_vlans(1518, 9216, "trunk = \"20,30\""), [""; 0]);
+    assert_eq!(of_vlans(1518, 1523, "trunk = \"10,20\""), ["mtu.differs"]);
+    assert_eq!(of_vlans(1518, 1522, "trunk = \"10,20\", native = 10"), ["mtu.differs"]);
     // Frames stay with ports of their format, whatever those of another carry.
     let afh = |name: &str, mtu: u16| {
         format!(
