@@ -246,11 +246,6 @@ impl<'t> Db<'t> {
         self.found.note(severity, source, at.span, rule, message, remedy.into());
     }
 
-    /// The table has rows that nobody took.
-    pub fn has(&self, table: &str) -> bool {
-        self.rows(table).next().is_some()
-    }
-
     /// The rows of a table that nobody took.
     pub fn rows(&self, table: &str) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(move |row| row.table == table)

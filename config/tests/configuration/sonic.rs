@@ -437,6 +437,17 @@ fn what_does_not_hold_here_is_approximated_and_said() {
     let (import, config) = read(&buffers, &enabled);
     assert!(config.watchdog.is_none());
     assert!(import.notes.iter().any(|n| n.outcome == Outcome::Ignored && n.fields == "pfcwd_sw_enable"));
+    // What `pfcwd stop` leaves.
+    let global = one("PFC_WD", "GLOBAL", "\"POLL_INTERVAL\": \"400\", \"BIG_RED_SWITCH\": \"enable\"");
+    let (import, config) = read(&buffers, &enabled.replacen('{', &format!("{{\n{global},"), 1));
+    assert!(config.watchdog.is_none());
+    for field in ["POLL_INTERVAL", "BIG_RED_SWITCH"] {
+        assert!(
+            import.notes.iter().any(|n| n.outcome == Outcome::Ignored && n.fields.contains(field)),
+            "{field}"
+        );
+    }
+    assert!(import.notes.iter().any(|n| n.outcome == Outcome::Ignored && n.fields == "pfcwd_sw_enable"));
     let two = rows(
         "PFC_WD",
         &[
@@ -446,11 +457,14 @@ fn what_does_not_hold_here_is_approximated_and_said() {
             ),
             (
                 "Ethernet4".into(),
-                "\"action\": \"alert\", \"detection_time\": \"400\", \"restoration_time\": \"400\"".into(),
+                "\"action\": \"alert\", \"detection_time\": \"400\", \"restoration_time\": \"400\", \
+                 \"pfc_stat_history\": \"disable\""
+                    .into(),
             ),
         ],
     );
     let (import, config) = read(&buffers, &enabled.replacen('{', &format!("{{\n{two},"), 1));
+    assert!(has(&import, Outcome::Approximated, "PFC_WD", "Ethernet4", "pfc_stat_history"));
     assert_eq!(config.watchdog.unwrap().action, WatchdogAction::Drop);
     assert!(has(&import, Outcome::Mapped, "PFC_WD", "Ethernet0", "action"));
     assert!(has(&import, Outcome::Approximated, "PFC_WD", "Ethernet4", "action"));

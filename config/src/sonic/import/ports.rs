@@ -1,5 +1,6 @@
 //! Ports, cables, class maps and what binds them.
 
+use super::queues::NO_WATCHDOG;
 use super::{FASTEST, Importer, Port};
 use crate::read::fits_name;
 use crate::sonic::Outcome::{Approximated, Ignored, Mapped};
@@ -236,12 +237,12 @@ impl Importer<'_> {
             }
             let watched = self.priorities(&row, "pfcwd_sw_enable");
             let (outcome, why) = match watched == self.priorities(&row, "pfc_enable") {
-                _ if !self.db.has("PFC_WD") => (Ignored, "no row of PFC_WD starts a watchdog"),
+                _ if !self.has_watchdog() => (Ignored, NO_WATCHDOG),
                 true => (Mapped, "watchdog: of every lossless queue"),
                 false => (Approximated, "weir's watchdog looks at every lossless queue"),
             };
             row.note(&["pfcwd_sw_enable"], outcome, why);
-            if self.db.has("PFC_WD") {
+            if self.has_watchdog() {
                 self.note_missing(
                     &row,
                     "pfcwd_sw_enable",

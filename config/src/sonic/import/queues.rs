@@ -8,6 +8,10 @@ use crate::sonic::db::{Row, shown};
 const SLOWEST: i64 = 125_000;
 /// Fastest rate that is read, bytes/s.
 const FASTEST: i64 = 1_250_000_000_000;
+/// What holds for the watchdogs of all ports.
+const GLOBAL: &str = "GLOBAL";
+/// What becomes of fields of a watchdog that no port has.
+pub(super) const NO_WATCHDOG: &str = "no row of PFC_WD starts a watchdog";
 /// Detection time of a watchdog whose row has none, ms: that of weir and of `pfcwd start_default`.
 const DETECTION: i64 = 200;
 /// Fields of one colour of frames, without the colour.
@@ -205,19 +209,29 @@ impl Importer<'_> {
         }
     }
 
+    /// Some port has one, while nobody has taken its row: `pfcwd stop` leaves what is of no port.
+    pub(super) fn has_watchdog(&self) -> bool {
+        self.db.rows("PFC_WD").any(|row| row.key != GLOBAL)
+    }
+
     pub(super) fn watchdog(&mut self) {
         let mut watched = vec![false; self.ports.len()];
         let mut first: Option<(String, Watch)> = None;
         let mut unpaused = Vec::new();
+        let starts = self.has_watchdog();
         for mut row in self.db.take("PFC_WD") {
-            if row.key == "GLOBAL" {
+            if row.key == GLOBAL {
                 self.poll = self.db.number(&row, "POLL_INTERVAL", 100..=1000);
-                self.comes_from("[watchdog]", 0, &row, &[("poll_interval", "POLL_INTERVAL")]);
-                row.note(&["POLL_INTERVAL"], Mapped, "watchdog.poll_interval");
-                self.note_missing(&row, "POLL_INTERVAL", "none: watchdog.poll_interval of weir");
                 let switch = [("enable", true), ("disable", false)];
                 self.big_red_switch = self.db.word(&row, "BIG_RED_SWITCH", &switch).unwrap_or(false);
-                row.note(&["BIG_RED_SWITCH"], Mapped, "watchdog.big_red_switch");
+                if starts {
+                    self.comes_from("[watchdog]", 0, &row, &[("poll_interval", "POLL_INTERVAL")]);
+                    row.note(&["POLL_INTERVAL"], Mapped, "watchdog.poll_interval");
+                    self.note_missing(&row, "POLL_INTERVAL", "none: watchdog.poll_interval of weir");
+                    row.note(&["BIG_RED_SWITCH"], Mapped, "watchdog.big_red_switch");
+                } else {
+                    row.note(&["POLL_INTERVAL", "BIG_RED_SWITCH"], Ignored, NO_WATCHDOG);
+                }
                 self.db.done(&row, "nothing of weir does it");
                 continue;
             }
@@ -252,7 +266,9 @@ impl Importer<'_> {
                     row.note(&fields, Approximated, why);
                 }
             }
-            row.note(&["pfc_stat_history"], Mapped, "always kept: show pfc, show events");
+            let kept = "always kept: show pfc, show events";
+            let outcome = if row.text("pfc_stat_history") == Some("disable") { Approximated } else { Mapped };
+            row.note(&["pfc_stat_history"], outcome, kept);
             self.db.done(&row, "nothing of weir does it");
         }
         self.watch = first.map(|(_, watch)| {
