@@ -110,6 +110,11 @@ pub fn same_token(low: Role, high: Role) -> String {
     format!("the same token as {}, so whoever has that one is let in as {}", low.key(), high.word())
 }
 
+/// What is wrong with the token of a lower role that is that of `high`.
+pub fn token_of_higher(high: Role) -> String {
+    format!("the same token as {}, so whoever has this one would be let in as {}", high.key(), high.word())
+}
+
 /// Where the tokens of roles are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenFiles {

@@ -2,7 +2,7 @@
 
 use super::lock;
 use super::stamp::Stamp;
-use crate::access::{Role, TokenFiles, Tokens, same_token};
+use crate::access::{Role, TokenFiles, Tokens, same_token, token_of_higher};
 use crate::credentials::FileReading;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -56,8 +56,13 @@ impl TokenKeeper {
                 next.set(role, token.clone());
             }
         }
-        let alike = next.alike();
-        refused.extend(alike.iter().map(|(low, high)| (*high, same_token(*low, *high))));
+        let (alike, known) = (next.alike(), &current.tokens);
+        let is_old = |role| matches!((known.of(role), next.of(role)), (Some(was), Some(is)) if was.is(is));
+        // It is told of a file that was written.
+        refused.extend(alike.iter().map(|(low, high)| match is_old(*high) {
+            true => (*low, token_of_higher(*high)),
+            false => (*high, same_token(*low, *high)),
+        }));
         if !alike.is_empty() {
             next = current.tokens.clone();
         }
@@ -178,8 +183,18 @@ mod tests {
         let bed = Bed::new();
         put(&bed.path(Role::Read), FIRST[2]);
         assert_eq!(FIRST.map(|token| bed.role(token)), Role::WITH_TOKEN.map(Some), "nothing was taken");
+        assert_eq!(bed.refused(Role::Admin), None, "nobody has written that file");
+        let why = bed.refused(Role::Read).unwrap();
+        assert!(why.contains("the same token as mgmt.admin_token_file"), "{why}");
+        // The other way round, and back again.
+        put(&bed.path(Role::Read), FIRST[0]);
+        put(&bed.path(Role::Admin), FIRST[0]);
         let why = bed.refused(Role::Admin).unwrap();
         assert!(why.contains("the same token as mgmt.token_file"), "{why}");
+        assert_eq!(bed.refused(Role::Read), None);
+        put(&bed.path(Role::Admin), FIRST[2]);
+        assert_eq!(bed.refused(Role::Admin), None);
+        put(&bed.path(Role::Read), FIRST[2]);
         // The old one of a role that has another now may be given to the next.
         put(&bed.path(Role::Admin), "admin-of-new-01234");
         assert_eq!(
