@@ -166,6 +166,7 @@ fn sonics(args: &ShowArgs, view: &View, socket: &Path) -> Result<String> {
     let mut answers = Answers::new(args.port.as_deref());
     for table in view.tables.iter().filter_map(|name| Table::named(name)) {
         let mut document: Value = client::ask(socket, &target(args, table))?;
+        client::rows(&document, table.name)?;
         answers.add_table(table.name, document[table.name].take());
     }
     match view.also {
@@ -230,8 +231,7 @@ fn rows(args: &ShowArgs, table: &Table, socket: &Path) -> Result<String> {
         return Ok(body);
     }
     let document: Value = client::read(&body)?;
-    let rows = document[table.name].as_array().map_or(&[][..], Vec::as_slice);
-    Ok(tables::text(table, rows, args.all))
+    Ok(tables::text(table, client::rows(&document, table.name)?, args.all))
 }
 
 /// The forwarding table: all its pages, in the order of VLAN and address.

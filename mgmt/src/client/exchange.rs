@@ -1,7 +1,8 @@
 //! One request over a connection of its own, and its answer as it comes.
 
 use crate::api;
-use crate::token::Token;
+use crate::server::is_private;
+use crate::token::{Token, us};
 use bytes::{Buf, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -11,7 +12,8 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::error::Error;
 use std::io::{self, ErrorKind, Read};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -71,11 +73,31 @@ pub fn exchange(
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let answer = runtime.block_on(within(patience, async {
         match place {
-            Place::Unix(path) => send(UnixStream::connect(path).await?, request).await,
+            Place::Unix(path) => {
+                let stream = UnixStream::connect(path).await?;
+                let who = stream.peer_cred()?.uid();
+                if !may_answer(path, who) {
+                    return Err(io::Error::new(ErrorKind::PermissionDenied, foreign(who)));
+                }
+                send(stream, request).await
+            }
             Place::Tcp(address, _) => send(TcpStream::connect(address).await?, request).await,
         }
     }))?;
     Ok(answer.map(|incoming| Body { piece: Bytes::new(), incoming, runtime, patience }))
+}
+
+/// A process of this user may be the switch at a socket: root, ourselves, or whom root gave the folder of it (a service that runs as a
+/// user of its own). Anybody else would be told the configuration, and believed.
+fn may_answer(socket: &Path, who: u32) -> bool {
+    let folder = || socket.parent().filter(|folder| is_private(folder))?.metadata().ok();
+    who == 0 || who == us() || folder().is_some_and(|folder| folder.uid() == who)
+}
+
+fn foreign(who: u32) -> String {
+    format!(
+        "a process of user {who} listens there, who is neither you nor root: run this as that user if it is your switch"
+    )
 }
 
 async fn send(
@@ -128,5 +150,19 @@ impl Read for Body {
             }
         }
         (&mut self.piece).reader().read(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_answer_is_root_ourselves_or_whom_root_gave_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("weir.sock");
+        let stranger = us() + 1;
+        assert_eq!([0, us(), stranger].map(|who| may_answer(&socket, who)), [true, true, false]);
+        assert!(!may_answer(Path::new("weir.sock"), stranger));
     }
 }

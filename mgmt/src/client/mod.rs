@@ -239,6 +239,15 @@ pub fn read<T: DeserializeOwned>(answer: &str) -> Result<T, ClientError> {
         .map_err(|error| ClientError::Answer(format!("invalid JSON in response: {error}")))
 }
 
+/// The rows of a table in an answer.
+///
+/// # Errors
+/// It has none.
+pub fn rows<'a>(answer: &'a Value, table: &str) -> Result<&'a [Value], ClientError> {
+    let rows = answer[table].as_array().map(Vec::as_slice);
+    rows.ok_or_else(|| ClientError::Answer(format!("no `{table}` in response: {NO_WEIR}")))
+}
+
 /// A number of an answer; integers above 2^53 come as text.
 pub fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
@@ -270,6 +279,15 @@ mod tests {
         let above = json!("18446744073709551615");
         assert_eq!((counter(&above), number(&above)), (u64::MAX, Some(u64::MAX as f64)));
         assert_eq!((counter(&Value::Null), number(&Value::Null)), (0, None));
+    }
+
+    #[test]
+    fn an_answer_without_its_table_is_none() {
+        let answer = json!({ "ports": [1], "queues": {} });
+        assert_eq!(rows(&answer, "ports").unwrap(), [json!(1)]);
+        for table in ["queues", "pgs"] {
+            assert!(rows(&answer, table).unwrap_err().to_string().contains(table));
+        }
     }
 
     #[test]
