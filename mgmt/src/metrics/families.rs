@@ -65,7 +65,7 @@ pub const ALL: &[Family] = &[
     family("weir_port_tx_bytes", "Bytes sent, without FCS", Counts(|s| per_port(s, |p| p.stats.tx_bytes))),
     family(
         "weir_port_copies_packets",
-        "Copies made for flooding of frames received here",
+        "Copies made of frames received here for several ports, and for mirrors of those sent here, too",
         Counts(|s| per_port(s, |p| p.stats.copies)),
     ),
     family(
