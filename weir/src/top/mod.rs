@@ -231,11 +231,27 @@ mod tests {
     }
 
     fn drawn(top: &Top) -> Vec<String> {
-        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        drawn_at(top, 80)
+    }
+
+    fn drawn_at(top: &Top, width: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
         terminal.draw(|frame| top.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer();
-        let line = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let line = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..24).map(line).collect()
+    }
+
+    #[test]
+    fn a_view_that_does_not_fit_says_so_and_cuts_no_number() {
+        for (view, of) in VIEWS.iter().enumerate() {
+            let top = Top { data: data(), view, ..Top::default() };
+            let says = |width: u16| drawn_at(&top, width).join(" ").contains("needs");
+            assert!(says(40) && !says(80), "{}", of.name);
+        }
+        let narrow = drawn_at(&Top { data: data(), ..Top::default() }, 60).join("\n");
+        assert!(narrow.contains("ports: needs 80 columns, and the terminal has 60"), "{narrow}");
+        assert!(!narrow.contains("97.3%"), "{narrow}");
     }
 
     fn press(top: &mut Top, code: KeyCode) -> bool {

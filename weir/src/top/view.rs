@@ -5,7 +5,7 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
 use serde_json::Value;
 use weir_layout::{percent, scaled, since, time};
 use weir_mgmt::client::number;
@@ -207,12 +207,22 @@ impl Column {
         self.key.split('+').map(|key| (key, self.form))
     }
 
+    fn width(&self) -> u16 {
+        self.width.max(self.head.len() as u16)
+    }
+
     fn left(&self) -> bool {
         matches!(self.form, Form::Text | Form::Link | Form::Flag)
     }
 }
 
 impl View {
+    /// Columns of text it takes, those between its own included.
+    fn width(&self) -> u16 {
+        let gaps = self.columns.len() as u16 - 1;
+        self.columns.iter().map(Column::width).sum::<u16>() + gaps
+    }
+
     fn is_busy(&self, row: &Value) -> bool {
         self.busy.is_empty() || self.busy.iter().any(|key| number(&row[key]).is_some_and(|n| n > 0.0))
     }
@@ -291,6 +301,12 @@ impl Top {
 
     fn table(&self, frame: &mut Frame<'_>, area: Rect) {
         let view = &VIEWS[self.view];
+        // A number without its first digits would be another one.
+        if area.width < view.width() {
+            let words =
+                format!("{}: needs {} columns, and the terminal has {}", view.name, view.width(), area.width);
+            return frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
+        }
         let cell = |column: &Column, text: String| {
             let side = if column.left() { Alignment::Left } else { Alignment::Right };
             Cell::from(Text::from(text).alignment(side))
@@ -310,7 +326,7 @@ impl Top {
                 if alarm { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
             Row::new(view.columns.iter().map(|c| cell(c, c.text(row)))).style(style)
         });
-        let widths = view.columns.iter().map(|c| Constraint::Length(c.width.max(c.head.len() as u16)));
+        let widths = view.columns.iter().map(|c| Constraint::Length(c.width()));
         frame
             .render_widget(Table::new(body.collect::<Vec<_>>(), widths).header(head).column_spacing(1), area);
     }
