@@ -401,7 +401,7 @@ fn window_kind(host: &HostSpec, cc: Congestion) -> WindowKind {
 /// What a path gives its flows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Path {
-    /// Round trip of a full packet and its acknowledgement alone, ns.
+    /// Round trip of a full packet and its acknowledgement alone, with what hosts take to send and to receive them, ns.
     rtt: Nanos,
     /// Slowest link, bit/s.
     rate: u64,
@@ -418,7 +418,8 @@ impl Path {
 fn path(spec: &FabricSpec, plan: &Plan, routes: &Routes, planned: &Planned, more: u16) -> Path {
     let full = packet_bytes(spec, u64::from(spec.host.payload) + u64::from(more));
     let ack = wire_bytes((MIN_FRAME_BYTES + 2).max(62 + u64::from(more)));
-    let mut found = Path { rtt: 0, rate: u64::MAX, switches: 0 };
+    let hosts = 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
+    let mut found = Path { rtt: hosts, rate: u64::MAX, switches: 0 };
     let (mut node, mut port) = (planned.from, 0);
     loop {
         let link = &plan.links[plan.ports[node][port]];
@@ -485,7 +486,7 @@ pub(super) fn set_paces(
     for f in flows.iter_mut().filter(|f| f.cc.hears_acks()) {
         f.base_rtt = base_rtt;
         let own = paths[&(f.from, f.to, f.path, header_bytes(spec, f.cc))];
-        f.own_rtt = own.rtt + 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
+        f.own_rtt = own.rtt;
         let line = plan.links[plan.ports[f.from][0]].spec.rate.0;
         if let Some(algorithm) = algorithm(spec, f.cc, line, largest, own) {
             below_line(&algorithm, line)?;
@@ -497,7 +498,7 @@ pub(super) fn set_paces(
     for f in flows {
         let found = path(spec, plan, routes, f, f.flow.pace.header_bytes());
         if let Transport::SelectiveRepeat(config) = &mut f.flow.transport {
-            config.initial_round_trip = found.rtt + 2 * (spec.host.tx_delay.0 + spec.host.rx_delay.0);
+            config.initial_round_trip = found.rtt;
             let threshold = u64::from(config.reorder_threshold);
             config.reorder_time =
                 threshold * packet_bytes(spec, u64::from(spec.host.payload)) * 8_000_000_000

@@ -226,3 +226,18 @@ fn targets_below_the_round_trip_are_told_of() {
         assert!(!why.iter().any(|s| s.contains("Remedy: a higher one")), "{cc}: {why:?}");
     }
 }
+
+/// A host's own delays are of the round trip that windows come from: one flow fills an idle link with them, too.
+#[test]
+fn windows_hold_what_is_on_its_way_in_hosts() {
+    for cc in ["hpcc", "hpcc-pint", "dctcp", "fixed_window", "nscc", "swift"] {
+        let text = format!(
+            "name = \"x\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+             [host]\npayload = 4096\ncongestion_control = \"{cc}\"\ntx_delay = \"3us\"\nrx_delay = \"3us\"\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"4MB\"\n"
+        );
+        let r = run(&load("x.toml", &text).unwrap()).unwrap();
+        let slowdown = r.slowdown_milli.unwrap().max;
+        assert!(slowdown < 1_100, "{cc}: {slowdown} thousandths of the time of an idle fabric");
+    }
+}
