@@ -1,7 +1,7 @@
 //! The rate control of RC Link: so many bytes per window, and what was too much is owed (DEV-12).
 //!
-//! SW-040..042. Not DCQCN: CNPs are reported upward, and whoever owns the queue pair changes window or
-//! threshold.
+//! SW-040..042. Bytes are those on the wire, FCS, preamble and gap included, as rates are. Not DCQCN: CNPs are reported
+//! upward, and whoever owns the queue pair changes window or threshold.
 
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
@@ -108,7 +108,7 @@ impl CcWindow {
         self.current = self.current.max(window);
     }
 
-    /// A frame of `bytes` left at `now`.
+    /// A frame that takes `bytes` of the wire left at `now`.
     pub fn sent(&mut self, bytes: u64, now: Nanos) {
         self.roll(now);
         let free = bytes.min(self.saved);

@@ -120,6 +120,22 @@ fn a_reader_makes_up_for_no_time_in_which_there_was_nothing_to_read() {
     }
 }
 
+/// The rate of a workload is what is on the wire, FCS, preamble and gap included, however short the frames.
+#[test]
+fn a_rate_is_that_on_the_wire() {
+    for format in ["standard", "afh_gen1"] {
+        for (payload, bytes) in [(1344, 1_344_000), (64, 640_000)] {
+            let report = play(&format!(
+                "name = \"rate\"\nstop_time = \"5ms\"\n[topology]\nkind = \"direct\"\n[host]\nprotocol = \"rclink\"\n\
+                 payload = {payload}\n[host.rclink]\nformat = \"{format}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\n\
+                 to = \"h1\"\nbytes = {bytes}\nrate = \"10G\"\n"
+            ));
+            let gbps = report.links[0].bytes as f64 * 8.0 / report.fct_ns.unwrap().max as f64;
+            assert!((9.9..10.1).contains(&gbps), "{format}, {payload}: {gbps}");
+        }
+    }
+}
+
 /// Hosts send PFC frames for their receive memories: where switches send none, nothing says that there were none.
 #[test]
 fn pauses_of_hosts_are_told_where_switches_send_none() {

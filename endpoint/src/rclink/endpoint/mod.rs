@@ -261,7 +261,7 @@ impl Endpoint {
         Some(event)
     }
 
-    /// Changes the bytes per window of a queue pair: the reaction to [`Event::Cnp`].
+    /// Changes the bytes on the wire per window of a queue pair: the reaction to [`Event::Cnp`].
     ///
     /// # Errors
     /// A threshold that does not fit; an unknown queue pair is ignored.
@@ -291,7 +291,7 @@ impl Endpoint {
         self.memories.iter().map(ReceiveBuffer::used).sum()
     }
 
-    /// Rate the window of a queue pair allows now, bits/s.
+    /// Rate on the wire that the window of a queue pair allows now, bits/s.
     pub fn rate(&self, qp: u16) -> Option<u64> {
         Some(self.qps.get(usize::from(qp))?.sender.cc.rate())
     }

@@ -351,14 +351,17 @@ fn dev72_sequence_numbers_wrap() {
 
 #[test]
 fn sw040_the_window_bounds_the_rate() {
-    let mut net = pair(GEN2, PFC);
-    // 12 800 bytes in 4.096 us are 25 Gb/s.
-    net.links[0].set_threshold(0, 12_800).unwrap();
-    net.post(0, 1000, 1344);
-    net.run(200_000, |_, _| true);
-    let bytes = net.links[0].counters().tx_data * 1370;
-    let expected = 200_000 * 25 / 8;
-    assert!(bytes.abs_diff(expected) <= 12_800 + 1370, "{bytes} {expected}");
+    for payload in [1344, 64] {
+        let mut net = pair(GEN2, PFC);
+        // 1600 bytes on the wire in 4.096 us are 3.125 Gb/s.
+        net.links[0].set_threshold(0, 1600).unwrap();
+        net.post(0, 1000, payload);
+        net.run(200_000, |_, _| true);
+        let frame = net.links[0].config.codec.frame_len(payload, false) as u64;
+        let bytes = net.links[0].counters().tx_data * wire_bytes(frame);
+        let expected = 200_000 * 25 / 64;
+        assert!(bytes.abs_diff(expected) <= 1600 + 1394, "{payload}: {bytes} {expected}");
+    }
 }
 
 #[test]

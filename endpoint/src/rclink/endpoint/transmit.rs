@@ -5,7 +5,7 @@ use crate::rclink::cbfc::{UPDATE_BYTES, Update};
 use crate::rclink::class::{Class, TcType, TrafficClass};
 use crate::rclink::frame::{Head, MIN_LITE_PAYLOAD, Station};
 use crate::rclink::rh::{Opcode, Psn, Rh};
-use weir_dataplane::types::Nanos;
+use weir_dataplane::types::{Nanos, wire_bytes};
 
 /// ECT(0), on data where ECN is on.
 const ECT0: u8 = 2;
@@ -160,7 +160,7 @@ impl Endpoint {
         self.config.codec.emit(&head, &rh, segment.payload, &mut self.frame);
         let (force_ack, len) = (segment.force_ack, self.frame.len());
         self.counters.tx_data += 1;
-        qp.sender.cc.sent(len as u64, now);
+        qp.sender.cc.sent(wire_bytes(len as u64), now);
         if !retransmits {
             qp.sender.sent_for_good();
         } else {

@@ -74,7 +74,7 @@ pub struct QpConfig {
     pub reliability: Reliability,
     /// Rate window.
     pub window: Window,
-    /// Bytes per window.
+    /// Bytes on the wire per window.
     pub length_thr: u32,
     /// Time without the processor whose windows are made up for, ns; 0 in virtual time and in hardware.
     pub slack: Nanos,
