@@ -259,6 +259,11 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         self.queues.bytes(port, queue)
     }
 
+    /// Those of them that came in by `input`.
+    pub fn queue_bytes_from(&self, input: PortId, port: PortId, queue: usize) -> u64 {
+        self.queues.bytes_from(input, port, queue)
+    }
+
     /// Bytes waiting in all egress queues of a port (not counting what is staged).
     #[inline]
     pub fn port_bytes(&self, port: PortId) -> u64 {

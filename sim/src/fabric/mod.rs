@@ -10,6 +10,7 @@ mod collective;
 mod collective_report;
 mod computations;
 mod congestion;
+mod deadlock;
 mod engine;
 mod faults;
 mod flow_level;

@@ -1,13 +1,14 @@
 //! A spec played by the ns-3 profile: what it may say, how it is translated, what is reported.
 
 use super::collective::Collectives;
+use super::deadlock::{self, Holding};
 use super::faults::{Faults, both};
 use super::play::{Progress, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
 use super::timeline::TimelineRecorder;
-use super::topology::{Plan, lay_out};
+use super::topology::{End, Plan, lay_out};
 use super::units::Size;
 use super::workload::{Planned, Traffic, flows, is_finite};
 use super::{FabricError, congestion, reasons};
@@ -420,6 +421,7 @@ fn report(
     let params: Vec<(u32, Vec<u32>)> =
         sim.switches().iter().map(|s| (s.params.buffer, s.params.headroom.clone())).collect();
     let rates: Vec<u64> = sim.flows().iter().map(|f| f.controller.rate_bps()).collect();
+    let circle = if stopped { Vec::new() } else { circle(plan, &sim) };
     let book = sim.into_recorder();
     let mut flows: Vec<FlowResult> = planned
         .iter()
@@ -515,9 +517,36 @@ fn report(
         ..Report::begin(spec, end_ns, events)
     };
     report.flows_finite = report.flows.len();
-    report.deadlock = reasons::circle(&report);
+    report.deadlock = circle;
     report.why = why(&report, config);
     report
+}
+
+/// Switches whose pauses wait for each other in a circle.
+fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
+    let peer = |node: usize, port: usize| {
+        let [a, b] = plan.links[plan.ports[node][port]].ends;
+        if a.node == node && a.port == port { b } else { a }
+    };
+    let mut pauses = BTreeMap::new();
+    for (s, switch) in sim.switches().iter().enumerate() {
+        let (node, mmu) = (plan.hosts + s, &switch.mmu);
+        let ports = 0..plan.ports[node].len();
+        for (port, prio) in ports.clone().flat_map(|port| (0..PRIORITIES).map(move |prio| (port, prio))) {
+            if !mmu.paused(port, prio) {
+                continue;
+            }
+            let by = |out: usize| {
+                let End { node, port } = peer(node, out);
+                vec![(node, port, prio as u8)]
+            };
+            let behind = ports.clone().map(|out| (sim.held_back(s, port, out, prio), by(out)));
+            let shared = mmu.threshold(port).saturating_sub(mmu.resume_offset());
+            let resumes_at = (mmu.reserve() + shared).into();
+            pauses.insert((node, port, prio as u8), Holding { resumes_at, behind: behind.collect() });
+        }
+    }
+    deadlock::circle(pauses).into_iter().map(|(node, ..)| plan.names[node].clone()).collect()
 }
 
 fn why(report: &Report, config: &Config) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! Why there was no PFC, why nothing was marked, why something was dropped: in sentences, with numbers.
 
+use super::deadlock::first_circle;
 use super::report::{HostResult, LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub(super) struct Context {
     pub limit: &'static str,
     /// Hosts hold one another back by credits, not by pauses.
     pub credits: bool,
+    /// Switches whose pauses wait for each other in a circle, each held back by the next, the last by the first.
+    pub circle: Vec<String>,
     /// Hosts that can read no request until their responses go, by the hosts that hold these back.
     pub unanswered: BTreeMap<String, BTreeSet<String>>,
 }
@@ -67,23 +70,6 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all
 }
 
-/// Switches that wait for each other to the end of a run: each is held back by the next, the last by the first.
-pub(super) fn circle(report: &Report) -> Vec<String> {
-    // Pauses that last to where a run was stopped might have ended a moment later.
-    if report.stopped {
-        return Vec::new();
-    }
-    let switches: BTreeSet<&str> = report.switches.iter().map(|s| s.name.as_str()).collect();
-    // Who is held back, and by whom.
-    let mut waits: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for p in lasting(report) {
-        if switches.contains(p.peer.as_str()) {
-            waits.entry(&p.peer).or_default().insert(&p.node);
-        }
-    }
-    first_circle(waits)
-}
-
 /// Hosts that wait for each other to the end of a run: each sends no response until the next reads a request, and the last until the
 /// first does.
 pub(super) fn circle_of_hosts(report: &Report, context: &Context) -> Vec<String> {
@@ -92,33 +78,7 @@ pub(super) fn circle_of_hosts(report: &Report, context: &Context) -> Vec<String>
     }
     let waits =
         context.unanswered.iter().map(|(host, by)| (host.as_str(), by.iter().map(String::as_str).collect()));
-    first_circle(waits.collect())
-}
-
-/// A circle of those that wait, each with whom it waits for. Empty: none.
-fn first_circle(mut waits: BTreeMap<&str, BTreeSet<&str>>) -> Vec<String> {
-    // Whoever waits for nobody that waits is in no circle; take him out until none is left.
-    loop {
-        let waiting: BTreeSet<&str> = waits.keys().copied().collect();
-        waits.values_mut().for_each(|others| others.retain(|other| waiting.contains(other)));
-        let before = waits.len();
-        waits.retain(|_, others| !others.is_empty());
-        if waits.len() == before {
-            break;
-        }
-    }
-    // Everybody left waits for somebody left: following any of them closes a circle.
-    let Some((first, _)) = waits.first_key_value() else { return Vec::new() };
-    let mut way = vec![*first];
-    loop {
-        let Some(next) = waits.get(way[way.len() - 1]).and_then(|others| others.first()) else {
-            return Vec::new();
-        };
-        if let Some(begin) = way.iter().position(|name| name == next) {
-            return way[begin..].iter().map(|name| (*name).to_owned()).collect();
-        }
-        way.push(next);
-    }
+    first_circle(waits.collect()).into_iter().map(str::to_owned).collect()
 }
 
 fn lasting(report: &Report) -> impl Iterator<Item = &Pause> {
@@ -129,7 +89,9 @@ fn lasting(report: &Report) -> impl Iterator<Item = &Pause> {
 pub(super) fn deadlock(report: &Report, watchdog: Option<&WatchdogConfig>) -> Option<String> {
     let circle = &report.deadlock;
     let first = circle.first()?;
-    let of_circle = |p: &&Pause| circle.contains(&p.node) && circle.contains(&p.peer);
+    let next = circle.iter().cycle().skip(1);
+    let steps: Vec<_> = circle.iter().zip(next).collect();
+    let of_circle = |p: &&Pause| steps.contains(&(&p.peer, &p.node));
     let since = lasting(report).filter(of_circle).map(|p| p.from_ns).max()?;
     let watchdog = watchdog_at(report, since, watchdog);
     Some(format!(

@@ -537,7 +537,10 @@ impl Report {
 
     /// Fills in what is said in sentences.
     pub(super) fn explained(mut self, context: &reasons::Context) -> Self {
-        self.deadlock = reasons::circle(&self);
+        // Pauses that wait for each other where a run was stopped might have ended a moment later.
+        if !self.stopped {
+            self.deadlock.clone_from(&context.circle);
+        }
         if self.deadlock.is_empty() {
             self.deadlock = reasons::circle_of_hosts(&self, context);
         }

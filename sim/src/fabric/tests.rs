@@ -987,3 +987,28 @@ fn bytes_of_links_are_those_on_the_wire_and_the_units_say_so() {
         report.flows_csv().contains("frame bytes are without FCS, bytes of links with it, preamble and gap;")
     );
 }
+
+/// Pauses both ways over one link, when a run ends, are no deadlock: what each switch holds waits for a host.
+#[test]
+fn pauses_both_ways_over_a_link_are_no_deadlock() {
+    let flow = |from: usize, to: usize, more: &str| {
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"h{from}\"\nto = \"h{to}\"\n{more}")
+    };
+    for (profile, more) in [("weir", ""), ("ns3-hpcc", "bytes = \"100MB\"\n")] {
+        let flows: String = [(0, 4), (1, 4), (5, 1), (6, 1)].map(|(from, to)| flow(from, to, more)).concat();
+        let mut both = 0;
+        for stop in (200..1000).step_by(100) {
+            let text = format!(
+                "name = \"both\"\nprofile = \"{profile}\"\nstop_time = \"{stop}us\"\n[topology]\nkind = \"dumbbell\"\npairs = 4\n\
+                 [link]\nrate = \"100G\"\n[trunk]\nrate = \"400G\"\n[switch.config.buffer]\nsize = \"2MiB\"\n{flows}"
+            );
+            let report =
+                load("both.toml", &text).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}"));
+            assert!(report.deadlock.is_empty(), "{profile} {stop}: {:?}", report.why);
+            let pauses = report.timeline.pauses.iter().filter(|p| p.to_ns == report.end_ns);
+            let of = |name: &str| pauses.clone().any(|p| p.node == name && p.peer.starts_with('s'));
+            both += usize::from(of("s0") && of("s1"));
+        }
+        assert!(both > 0, "{profile}: both trunk ports were paused at the end of some run");
+    }
+}

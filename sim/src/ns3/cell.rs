@@ -133,6 +133,13 @@ impl Slab {
         &mut self.cells[index as usize]
     }
 
+    /// The records of a list, the last one first, then from the first one on.
+    pub fn iter(&self, list: List) -> impl Iterator<Item = &Cell> {
+        let at = |index: u32| (index != NIL).then(|| (index, self.get(index)));
+        let next = move |(_, cell): &(u32, &Cell)| at(cell.next).filter(|(index, _)| *index != list.tail);
+        std::iter::successors(at(list.tail), next).map(|(_, cell)| cell)
+    }
+
     /// Appends a record.
     #[inline]
     pub fn push(&mut self, list: &mut List, index: u32) {

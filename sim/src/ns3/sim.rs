@@ -249,6 +249,17 @@ impl<R: Recorder> Sim<R> {
         &self.switches
     }
 
+    /// Bytes of a priority that came into a switch by `in_port` and wait at its port `port` while the peer there has paused that
+    /// priority; 0: it has not.
+    pub fn held_back(&self, switch: usize, in_port: usize, port: usize, prio: usize) -> u64 {
+        let p = &self.ports[self.switch_ports[switch][port] as usize];
+        if p.paused >> prio & 1 == 0 {
+            return 0;
+        }
+        let cells = self.engine.slab.iter(p.queues[prio]);
+        cells.filter(|cell| usize::from(cell.in_port) == in_port).map(|cell| u64::from(cell.bytes)).sum()
+    }
+
     /// All flows, in the order in which they were given.
     pub fn flows(&self) -> &[FlowTx] {
         &self.flows

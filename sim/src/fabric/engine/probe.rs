@@ -4,6 +4,7 @@ use super::event_loop::Event;
 use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known};
 use crate::fabric::congestion;
+use crate::fabric::deadlock::{self, Holding, Place};
 use crate::fabric::orders;
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
@@ -162,6 +163,7 @@ impl Fabric<'_> {
             repaired: self.spec.failures.iter().all(|failure| failure.repair.is_some()),
             limit: Policy::of(self.spec).map_or("", |policy| policy.limit()),
             credits: self.has_credits(),
+            circle: self.circle(ns),
             unanswered,
         };
         let links = self.dirs.iter().zip(self.lines.iter());
@@ -306,6 +308,64 @@ impl Fabric<'_> {
     fn has_credits(&self) -> bool {
         let host = &self.spec.host;
         host.protocol == Protocol::Rclink && host.rclink.flow_control == FlowControlKind::Cbfc
+    }
+
+    /// Switches whose pauses wait for each other in a circle.
+    fn circle(&self, ns: u64) -> Vec<String> {
+        let switches = (0..self.switches.len()).filter(|s| self.there[self.plan.hosts + s]);
+        let ports =
+            switches.flat_map(|s| (0..self.switches[s].config.ports.len()).map(move |port| (s, port)));
+        let places = ports.flat_map(|(s, port)| {
+            self.pauses_at(s, port).map(move |priority| (self.plan.hosts + s, port, priority))
+        });
+        let pauses = places.map(|place| (place, self.holding(place, ns))).collect();
+        let name = |(node, ..): Place| self.plan.names[node].clone();
+        deadlock::circle(pauses).into_iter().map(name).collect()
+    }
+
+    /// Priorities that a port of a switch has told its peer to hold back.
+    fn pauses_at(&self, s: usize, port: usize) -> impl Iterator<Item = u8> {
+        let mask = self.switches[s].part(port).generator(PortId(port as u16)).paused_mask();
+        (0..PRIORITIES as u8).filter(move |priority| mask >> priority & 1 == 1)
+    }
+
+    /// What the group holds for which a port of a switch has paused its peer.
+    fn holding(&self, (node, port, priority): Place, ns: u64) -> Holding {
+        let node_of = &self.switches[node - self.plan.hosts];
+        let (part, ports) = (node_of.part(port), &node_of.config.ports);
+        let (id, maps) = (PortId(port as u16), &ports[port].maps);
+        let pg = usize::from(maps.pfc_to_pg[usize::from(priority)]);
+        let classes: Vec<usize> =
+            (0..PRIORITIES).filter(|tc| usize::from(maps.tc_to_pg[*tc]) == pg).collect();
+        let (mut held, mut behind) = (0, Vec::new());
+        for (out, egress) in ports.iter().enumerate() {
+            let queues: BTreeSet<u8> = classes.iter().map(|tc| egress.maps.tc_to_queue[*tc]).collect();
+            for queue in queues {
+                let bytes = part.queue_bytes_from(id, PortId(out as u16), queue.into());
+                held += bytes;
+                if bytes > 0 && part.reaction(PortId(out as u16)).holds(queue.into(), ns) {
+                    behind.push((bytes, self.holders(node, out, queue)));
+                }
+            }
+        }
+        let gauges = part.gauges(id, ns);
+        let used = gauges.pg_used[pg];
+        let reserved = used.saturating_sub(gauges.pg_shared[pg] + gauges.pg_headroom[pg]);
+        // A buffer counts cells, queues count the bytes of frames.
+        let in_queues = |charged: u64| u128::from(charged) * u128::from(held) / u128::from(used.max(1));
+        Holding { resumes_at: in_queues(reserved + gauges.pg_xon[pg]) as u64, behind }
+    }
+
+    /// Pauses that hold back a queue of a port: of the switch at the other end of its link.
+    fn holders(&self, node: usize, port: usize, queue: u8) -> Vec<Place> {
+        let peer = self.dirs[self.out[node][port]].to;
+        let Some(s) = peer.node.checked_sub(self.plan.hosts) else { return Vec::new() };
+        if !self.there[peer.node] {
+            return Vec::new();
+        }
+        let to_queue = &self.switches[node - self.plan.hosts].config.ports[port].maps.pfc_to_queue;
+        let holds = |priority: &u8| to_queue[usize::from(*priority)] == queue;
+        self.pauses_at(s, peer.port).filter(holds).map(|priority| (peer.node, peer.port, priority)).collect()
     }
 
     /// Flows whose priority at the host is not the one their switch pauses for them, in sentences.

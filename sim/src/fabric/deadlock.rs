@@ -1,0 +1,99 @@
+//! PFC deadlocks: pauses in a circle, of which none ends before the next one does.
+//!
+//! A group that has paused its peer lets it go on when enough of what it holds has left. What waits at a port that its own peer
+//! has paused leaves when that pause ends. So a pause is stuck if what its group holds behind stuck pauses is more than the group may hold
+//! to resume, whatever else leaves. Pauses of which none is stuck end by themselves, however long they last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A port of a switch that holds back a priority of its peer: node, port, priority.
+pub(super) type Place = (usize, usize, u8);
+
+/// What a group that has paused its peer holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Holding {
+    /// It resumes with so many bytes or fewer.
+    pub resumes_at: u64,
+    /// Bytes in queues that are held back, with the pauses that hold them back.
+    pub behind: Vec<(u64, Vec<Place>)>,
+}
+
+/// A circle of pauses, each of which waits for the next one, and the last for the first; the first switch first. Empty: each of
+/// them ends.
+pub(super) fn circle(mut pauses: BTreeMap<Place, Holding>) -> Vec<Place> {
+    loop {
+        let before = pauses.len();
+        let stuck: BTreeSet<Place> = pauses.keys().copied().collect();
+        pauses.retain(|_, holding| {
+            let waits = holding.behind.iter().filter(|(_, by)| by.iter().any(|place| stuck.contains(place)));
+            waits.map(|(bytes, _)| bytes).sum::<u64>() > holding.resumes_at
+        });
+        if pauses.len() == before {
+            break;
+        }
+    }
+    let by = |holding: &Holding| holding.behind.iter().flat_map(|(_, by)| by).copied().collect();
+    let mut circle = first_circle(pauses.iter().map(|(place, holding)| (*place, by(holding))).collect());
+    let first = circle.iter().enumerate().min_by_key(|(_, place)| **place).map_or(0, |(at, _)| at);
+    circle.rotate_left(first);
+    circle
+}
+
+/// A circle of those that wait, each with whom it waits for. Empty: none.
+pub(super) fn first_circle<T: Copy + Ord>(mut waits: BTreeMap<T, BTreeSet<T>>) -> Vec<T> {
+    // Whoever waits for nobody that waits is in no circle; take him out until none is left.
+    loop {
+        let waiting: BTreeSet<T> = waits.keys().copied().collect();
+        waits.values_mut().for_each(|others| others.retain(|other| waiting.contains(other)));
+        let before = waits.len();
+        waits.retain(|_, others| !others.is_empty());
+        if waits.len() == before {
+            break;
+        }
+    }
+    // Everybody left waits for somebody left: following any of them closes a circle.
+    let Some((first, _)) = waits.first_key_value() else { return Vec::new() };
+    let mut way = vec![*first];
+    loop {
+        let Some(next) = waits.get(&way[way.len() - 1]).and_then(|others| others.first()) else {
+            return Vec::new();
+        };
+        if let Some(begin) = way.iter().position(|one| one == next) {
+            return way.split_off(begin);
+        }
+        way.push(*next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A place, when it resumes, and what waits behind which.
+    type Given<'a> = (Place, u64, &'a [(u64, Place)]);
+
+    fn pauses(all: &[Given<'_>]) -> BTreeMap<Place, Holding> {
+        let holding = |resumes_at: u64, behind: &[(u64, Place)]| Holding {
+            resumes_at,
+            behind: behind.iter().map(|(bytes, place)| (*bytes, vec![*place])).collect(),
+        };
+        all.iter().map(|(place, at, behind)| (*place, holding(*at, behind))).collect()
+    }
+
+    #[test]
+    fn a_pause_is_stuck_if_it_cannot_end_before_the_next_one() {
+        let [a, b, c] = [(1, 0, 3), (2, 0, 3), (3, 0, 3)];
+        let ring =
+            |held: u64| circle(pauses(&[(a, 10, &[(50, b)]), (b, 10, &[(50, c)]), (c, 10, &[(held, a)])]));
+        assert_eq!(ring(11), [a, b, c]);
+        // What waits for the first is no more than what the last may hold: it ends, and so do the others.
+        assert!(ring(10).is_empty());
+        // A pause that a stuck one holds up is in no circle, and neither is one that waits for nobody.
+        let tail = pauses(&[(c, 0, &[(1, a)]), (a, 0, &[(1, b)]), (b, 0, &[(1, a)]), ((9, 0, 3), 0, &[])]);
+        assert_eq!(circle(tail), [a, b]);
+        // Of two that hold the same bytes back, one is enough.
+        let mut two = pauses(&[(a, 0, &[(1, b)]), (b, 0, &[])]);
+        two.get_mut(&b).unwrap().behind = vec![(5, vec![c, a])];
+        assert_eq!(circle(two), [a, b]);
+    }
+}
