@@ -40,6 +40,8 @@ pub struct NicReport {
     pub pfc_sent: u64,
     /// Most bytes in receive memories.
     pub memory_peak: u64,
+    /// Frames thrown away because a receive memory was full.
+    pub no_room: u64,
     /// Time a message of each virtual channel waited for credits, ns.
     pub credit_wait_ns: [Nanos; PRIORITIES],
     /// Frames that belong to no flow.

@@ -494,6 +494,7 @@ fn report(
         pfc_rx: book.host_pfc[h],
         pfc_tx: 0,
         memory_peak: 0,
+        no_room: 0,
         credit_wait_ns: [0; 8],
         unexpected: 0,
     };

@@ -183,6 +183,31 @@ fn pauses_of_hosts_are_told_where_switches_send_none() {
     assert!(fast.why == ["No PFC, no mark and no drop: there is no switch."], "{:?}", fast.why);
 }
 
+/// A memory that overflows is told of, with what to change, whether its frames are sent again or not.
+#[test]
+fn memories_that_overflow_are_told_of() {
+    let incast = "kind = \"incast\"\nto = \"h3\"\nbytes = \"100KB\"";
+    for retransmit in [true, false] {
+        let of = |more: &str| {
+            play(
+                &star(4, &format!("read_rate = \"20G\"\nretransmit = {retransmit}\n{more}"), incast)
+                    .replace("100ns", "3us"),
+            )
+        };
+        let lost = |r: &Report| r.hosts.iter().map(|host| host.no_room).sum::<u64>();
+        let told = |r: &Report| {
+            r.why.iter().any(|why| {
+                why.starts_with(&format!("Hosts threw away {} frames", lost(r)))
+                    && why.contains("`round_trip`")
+            })
+        };
+        let (short, usual) = (of("round_trip = 100"), of(""));
+        assert!(lost(&short) > 0 && told(&short), "{:?}", short.why);
+        assert_eq!(short.hosts[3].no_room, lost(&short));
+        assert!(lost(&usual) == 0 && !told(&usual), "{:?}", usual.why);
+    }
+}
+
 #[test]
 fn sw132_scenario_c_pfc_is_the_last_line() {
     let c = play(&shipped("scenario-c"));

@@ -40,13 +40,14 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
             Some(_) => "No mark and no drop: there is no switch.",
         };
         let said = unanswered(report, context).into_iter().chain([no_switch.into()]).chain(by_hosts);
-        return said.chain(context.notes.iter().cloned()).collect();
+        return said.chain(full_memories(report)).chain(context.notes.iter().cloned()).collect();
     };
     let mut all = context.notes.clone();
     all.extend(deadlock(report, config.watchdog.as_ref()));
     all.extend(unanswered(report, context));
     all.extend(no_pfc(report, config, context.limit));
     all.extend(pfc_of_hosts(report));
+    all.extend(full_memories(report));
     all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
         all.extend(drops(report, context, switch, port));
@@ -172,6 +173,20 @@ fn pfc_of_hosts(report: &Report) -> Option<String> {
         format!(
             "Hosts sent {all} PFC frames as their receive memories filled, {name} most, {pfc_tx}: its memories held {memory_peak} \
              bytes at most."
+        )
+    })
+}
+
+/// What hosts threw away because they had no room for it.
+fn full_memories(report: &Report) -> Option<String> {
+    let HostResult { name, no_room, memory_peak, .. } =
+        report.hosts.iter().max_by_key(|host| host.no_room)?;
+    let all: u64 = report.hosts.iter().map(|host| host.no_room).sum();
+    (all > 0).then(|| {
+        format!(
+            "Hosts threw away {all} frames because their receive memories were full, {name} most, {no_room}: its memories held \
+             {memory_peak} bytes at most. Above its pause a memory has room for what comes in a `round_trip`. Remedy: a longer one in \
+             [host.rclink], and senders that obey its pauses."
         )
     })
 }

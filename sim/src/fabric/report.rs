@@ -397,6 +397,8 @@ pub struct HostResult {
     pub pfc_tx: u64,
     /// Most bytes in receive memories (RC Link).
     pub memory_peak: u64,
+    /// Frames it threw away because a receive memory was full (RC Link).
+    pub no_room: u64,
     /// Time a message of each virtual channel waited for credits, ns (RC Link).
     pub credit_wait_ns: [u64; 8],
     /// Frames that belong to no flow.

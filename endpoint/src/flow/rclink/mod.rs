@@ -422,15 +422,13 @@ impl RcLinkNic {
             pfc_frames: reaction.counters().pfc_frames,
             pfc_sent: counters.tx_pfc,
             memory_peak: self.memory_peak,
+            no_room: counters.rx_no_room,
             credit_wait_ns: {
                 let mut wait = self.credit_wait;
                 wait.note(0, now);
                 wait.total
             },
-            unexpected: counters.rx_unknown
-                + counters.rx_malformed
-                + counters.rx_no_room
-                + self.datagrams.unexpected,
+            unexpected: counters.rx_unknown + counters.rx_malformed + self.datagrams.unexpected,
         }
     }
 

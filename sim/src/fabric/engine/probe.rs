@@ -497,6 +497,7 @@ impl Fabric<'_> {
             pfc_rx: report.pfc_frames,
             pfc_tx: report.pfc_sent,
             memory_peak: report.memory_peak,
+            no_room: report.no_room,
             credit_wait_ns: report.credit_wait_ns,
             unexpected: report.unexpected,
         }
