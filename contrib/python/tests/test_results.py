@@ -76,6 +76,28 @@ def test_flows_that_weir_wrote_as_parquet_are_those_of_its_lines(weir: str, tmp_
     pd.testing.assert_frame_equal(columns, lines)
 
 
+def test_an_axis_that_some_tables_have_as_a_column_is_one_setting_each(weir: str, plan: Path, tmp_path: Path) -> None:
+    # Flows of hybrid runs have a column `level` of their own, and those of others have none.
+    levels = plan.parent / "levels.toml"
+    levels.write_text(
+        'name = "levels"\nbase = "fabrics/base.toml"\n[[axis]]\nkey = "level"\nvalues = ["packet", "flow", "hybrid"]\n',
+        encoding="utf-8",
+    )
+    sweep(weir, levels, tmp_path / "out")
+    table = flows(tmp_path / "out", weir=weir)
+    assert results.settings(table, [tmp_path / "out"]) == ["axis level"]
+    # A ring of 4 ranks: 6 steps of 4 messages.
+    assert table["axis level"].value_counts().to_dict() == {"packet": 24, "flow": 24, "hybrid": 24}
+
+
+def test_collectives_with_the_same_figures_are_several(tmp_path: Path) -> None:
+    (tmp_path / "flows.csv").write_text("id\n0\n", encoding="utf-8")
+    head = "collective,workload,kind,ranks,bytes,time_ns,step,messages,start_ns,end_ns,straggler,cause,late_ns\n"
+    steps = [f"{nth},0,all_reduce,2,100,{50 + nth % 2},{step},2,0,9,h0,none,0\n" for nth in range(3) for step in range(2)]
+    (tmp_path / "collectives.csv").write_text(head + "".join(steps), encoding="utf-8")
+    assert list(collectives(tmp_path)["time_ns"]) == [50, 51, 50]
+
+
 def test_slowdown_is_that_of_the_quantiles() -> None:
     sizes = [1000] * 100 + [5000] * 100
     table = pd.DataFrame({"bytes": sizes, "slowdown": [*range(1, 101), *([2.0] * 100)]})

@@ -57,8 +57,9 @@ def axes(folder: str | os.PathLike[str]) -> list[str]:
 
 def settings(table: pd.DataFrame, folders: Folders) -> list[str]:
     """Columns by which the runs of `table` differ, but for the seed: what a plot gives one colour each."""
-    keys = ["run", *dict.fromkeys(key for folder in folders for key in axes(folder))]
-    return [key for key in keys if key != "seed" and key in table and table[key].nunique(dropna=False) > 1]
+    keys = ["run", *dict.fromkeys(key for folder in folders for key in axes(folder) if key != "seed")]
+    columns = [f"axis {key}" if f"axis {key}" in table else key for key in keys]
+    return [column for column in columns if column in table and table[column].nunique(dropna=False) > 1]
 
 
 def _runs(folders: Folders, weir: str) -> Iterator[tuple[dict[str, object], Path]]:
@@ -77,18 +78,16 @@ def _runs(folders: Folders, weir: str) -> Iterator[tuple[dict[str, object], Path
 
 
 def _table(name: str, folders: Folders, weir: str) -> pd.DataFrame:
-    found = []
-    for run, folder in _runs(folders, weir):
-        table = read_table(folder / name)
-        if table is None:
-            continue
-        for at, (key, value) in enumerate(run.items()):
-            # An axis may be called like a column of the table.
-            table.insert(at, key if key not in table else f"axis {key}", value)  # type: ignore[arg-type]
-        found.append(table)
+    tables = [(run, read_table(folder / name)) for run, folder in _runs(folders, weir)]
+    found = [(run, table) for run, table in tables if table is not None]
     if not found:
         raise WeirError(f"there is no {name} in these folders: sweep with --keep tables, or another file of a fabric")
-    return pd.concat(found, ignore_index=True)
+    # An axis may be called like a column that some of the tables have.
+    taken = {column for _, table in found for column in table.columns}
+    for run, table in found:
+        for at, (key, value) in enumerate(run.items()):
+            table.insert(at, f"axis {key}" if key in taken else key, value)  # type: ignore[arg-type]
+    return pd.concat([table for _, table in found], ignore_index=True)
 
 
 def flows(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
@@ -106,7 +105,7 @@ def ports(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
 
 
 def collectives(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
-    """A row for each collective: `kind`, `ranks`, `bytes`, `time_ns`, `algbw_bytes_per_s`, `busbw_bytes_per_s`."""
+    """A row for each collective: `collective` (its number in the run), `kind`, `ranks`, `bytes`, `time_ns`, `algbw_bytes_per_s`, `busbw_bytes_per_s`."""
     table = _table("collectives.csv", folders, weir)
     # The file has a line for each step.
     steps = ["step", "messages", "start_ns", "end_ns", "straggler", "cause", "late_ns"]

@@ -116,8 +116,8 @@ impl CollectiveResult {
         format!("{what}: {time} in {steps} steps{bandwidth}{straggler}")
     }
 
-    /// Lines of a table, one for each step.
-    pub(super) fn csv(&self) -> Vec<String> {
+    /// Lines of a table, one for each step; it is the `nth` of its run, from 0.
+    pub(super) fn csv(&self, nth: usize) -> Vec<String> {
         let cell = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
         let CollectiveIdentity { workload, kind, ranks, bytes } = self.identity;
         let CollectiveFigures { time_ns, algbw_bytes_per_s, busbw_bytes_per_s, .. } = self.figures;
@@ -128,7 +128,7 @@ impl CollectiveResult {
             });
             let StepResult { step, messages, start_ns, end_ns, .. } = s;
             let times = [*start_ns, *end_ns].map(cell).join(",");
-            format!("{workload},{kind},{ranks},{whole},{step},{messages},{times},{late}\n")
+            format!("{nth},{workload},{kind},{ranks},{whole},{step},{messages},{times},{late}\n")
         };
         self.steps.iter().map(line).collect()
     }

@@ -705,9 +705,9 @@ impl Report {
 
     /// A line for each step of each collective; `None`: there are no collectives.
     pub fn collectives_csv(&self) -> Option<String> {
-        let head = "workload,kind,ranks,bytes,time_ns,algbw_bytes_per_s,busbw_bytes_per_s,step,messages,start_ns,end_ns,straggler,cause,late_ns\n";
+        let head = "collective,workload,kind,ranks,bytes,time_ns,algbw_bytes_per_s,busbw_bytes_per_s,step,messages,start_ns,end_ns,straggler,cause,late_ns\n";
         let head = self.csv_head("collectives, step by step") + head;
-        let lines = self.collectives.iter().flat_map(CollectiveResult::csv);
+        let lines = self.collectives.iter().zip(0..).flat_map(|(collective, nth)| collective.csv(nth));
         (!self.collectives.is_empty()).then(|| std::iter::once(head).chain(lines).collect())
     }
 
