@@ -159,8 +159,9 @@ struct Message {
 pub(super) struct Due {
     /// The next frame may go if the link is free, ns.
     pub frame: Nanos,
-    /// The same before rounding, ps.
+    /// The same before rounding, ps, and what is left of one, in units of 1 / rate.
     frame_ps: u64,
+    rest: u64,
     /// [`Sender::run_timers`] has something to do, ns.
     pub timer: Nanos,
 }
@@ -184,8 +185,10 @@ pub struct Sender {
     repair: Option<Box<Repair>>,
     /// When the last packet was sent, ns.
     sent_at: Nanos,
-    /// Departure of the last frame (picoseconds) and its bits, from which the next is due.
+    /// Departure of the last frame (picoseconds, and of a fixed rate the rest of one in units of 1 / rate) and its bits, from which
+    /// the next is due.
     last_ps: u64,
+    last_rest: u64,
     last_bits: u64,
     /// State of the draws that algorithms take: a linear congruence (Knuth, MMIX) from the number of the flow.
     draws: u64,
@@ -193,6 +196,10 @@ pub struct Sender {
 
 /// Frames that a flow at a fixed rate makes up for, when others of its adapter or a pause have held it back.
 const MADE_UP: u64 = 8;
+
+/// Within so many ps of its time a frame that nothing else holds back leaves: the link is asked at whole ns, and the frame before
+/// has left it up to as late.
+const ROUNDING_PS: u64 = 2000;
 
 const DRAW_FACTOR: u64 = 6_364_136_223_846_793_005;
 const DRAW_STEP: u64 = 1_442_695_040_888_963_407;
@@ -227,6 +234,7 @@ impl Sender {
             flight: Flight::new(Psn::default()),
             sent_at: 0,
             last_ps: 0,
+            last_rest: 0,
             last_bits: 0,
             draws: u64::from(flow.id),
         };
@@ -310,11 +318,15 @@ impl Sender {
         &mut self.messages[at].sent
     }
 
-    /// When packet `number` is due, ps.
-    fn due_ps(&self, number: u64) -> u64 {
-        let gap = self.rate().map_or(0, |rate| self.last_bits * 1_000_000_000_000 / rate);
-        let start = self.messages[self.of(number)].flow.start;
-        self.last_ps.saturating_add(gap).max(start.saturating_mul(1000))
+    /// When packet `number` is due, ps, and the rest of one.
+    fn due_ps(&self, number: u64) -> (u64, u64) {
+        // Bits are below 2^19, and the rest is below the rate.
+        let (gap, rest) = self.rate().map_or((0, 0), |rate| {
+            let span = self.last_bits * 1_000_000_000_000 + self.last_rest;
+            (span / rate, span % rate)
+        });
+        let start = self.messages[self.of(number)].flow.start.saturating_mul(1000);
+        (self.last_ps.saturating_add(gap), rest).max((start, 0))
     }
 
     /// When it has something to do. Reckoned once for all who ask before something changes.
@@ -334,9 +346,13 @@ impl Sender {
             None if self.flight.next() < self.packets && self.is_admitted() => Some(self.flight.next()),
             _ => None,
         };
-        let frame_ps = number.map_or(NEVER, |number| self.due_ps(number));
-        let frame = if number.is_some() { frame_ps.div_ceil(1000) } else { NEVER };
-        Due { frame, frame_ps, timer: self.next_timer() }
+        let (frame_ps, rest) = number.map_or((NEVER, 0), |number| self.due_ps(number));
+        let frame = if number.is_some() {
+            frame_ps.saturating_add(u64::from(rest > 0)).div_ceil(1000)
+        } else {
+            NEVER
+        };
+        Due { frame, frame_ps, rest, timer: self.next_timer() }
     }
 
     /// The packet that selective repeat sends again before all others.
@@ -439,7 +455,7 @@ impl Sender {
 
     /// The next frame; call only when it is due.
     pub(super) fn send(&mut self, now: Nanos) -> HeaderFrame {
-        let Due { frame_ps: due, .. } = self.due();
+        let Due { frame_ps: due, rest, .. } = self.due();
         self.due = None;
         let lost = self.lost();
         let number = lost.unwrap_or(self.flight.next());
@@ -484,14 +500,16 @@ impl Sender {
         let len = frame.len() as u64;
         self.last_bits = wire_bytes(len) * 8;
         // The next frame counts from when this one was due, unless it is too late for that: at a fixed rate by as many frames as a
-        // flow makes up for, else by more than rounding.
+        // flow makes up for, else by more than rounding. Rates of algorithms change: of these no rest is kept.
         let now_ps = now.saturating_mul(1000);
-        self.last_ps = match flow.pace {
+        (self.last_ps, self.last_rest) = match flow.pace {
             Pace::Fixed(rate) => {
-                due.max(now_ps.saturating_sub(MADE_UP * self.last_bits * 1_000_000_000_000 / rate.max(1)))
+                let latest =
+                    now_ps.saturating_sub(MADE_UP * self.last_bits * 1_000_000_000_000 / rate.max(1));
+                (due, rest).max((latest, 0))
             }
-            _ if due + 1000 > now_ps => due,
-            _ => now_ps,
+            _ if due.saturating_add(ROUNDING_PS) > now_ps => (due, 0),
+            _ => (now_ps, 0),
         };
         if let Some(control) = &mut self.control {
             control.on_sent(len, now);

@@ -18,7 +18,11 @@ use weir_dataplane::types::{Mac, Nanos};
 pub(super) const RATE: u64 = 100_000_000_000;
 
 fn nic() -> Nic {
-    Nic::new(NicConfig { rate: RATE, obey: 1 << 3, cnp: TrafficClass::of_cnps(48, 6), cnp_interval: 50_000 })
+    nic_at(RATE)
+}
+
+fn nic_at(rate: u64) -> Nic {
+    Nic::new(NicConfig { rate, obey: 1 << 3, cnp: TrafficClass::of_cnps(48, 6), cnp_interval: 50_000 })
 }
 
 pub(super) fn flow(bytes: u64, pace: Pace, transport: Transport) -> Flow {
@@ -164,14 +168,40 @@ fn marks_come_back_as_cnps_and_slow_the_flow_down() {
 
 #[test]
 fn a_paced_flow_keeps_its_rate_to_the_picosecond() {
-    // 1058 B are 1082 B on the wire: 216.4 ns at 40 Gb/s.
-    let mut nic = nic();
-    nic.send(flow(10_000_000, Pace::Fixed(40_000_000_000), Transport::Unreliable), &route(1, 2)).unwrap();
-    let mut now = 0;
-    for n in 0..5000u64 {
-        now = nic.next_transmit(now).unwrap();
-        assert_eq!(now, 100 + (n * 2164).div_ceil(10));
-        assert!(nic.poll_transmit(now).is_some());
+    // 1058 B are 1082 B on the wire: 216.4 ns at 40 Gb/s, and no whole number of picoseconds at 7.
+    for gbps in [40, 7] {
+        let mut nic = nic();
+        let pace = Pace::Fixed(gbps * 1_000_000_000);
+        nic.send(flow(10_000_000, pace, Transport::Unreliable), &route(1, 2)).unwrap();
+        let mut now = 0;
+        for n in 0..5000u64 {
+            now = nic.next_transmit(now).unwrap();
+            assert_eq!(now, 100 + (n * 8 * 1082).div_ceil(gbps), "{gbps}, {n}");
+            assert!(nic.poll_transmit(now).is_some());
+        }
+    }
+}
+
+/// A rate that an algorithm has is kept over fractions of a nanosecond, too: at the rate of the line the line is never idle.
+#[test]
+fn the_rate_of_the_line_leaves_no_gap() {
+    for gbps in [100, 800] {
+        let line = gbps * 1_000_000_000;
+        let mut nic = nic_at(line);
+        nic.send(flow(10_000_000, Pace::Dcqcn(Params::paper(line)), Transport::Unreliable), &route(1, 2))
+            .unwrap();
+        // 1082 B on the wire; the link is free at picoseconds, and asks at whole nanoseconds.
+        let frame_ps = 1082 * 8_000 / gbps;
+        let (mut free_ps, mut idle_ps) = (100_000_u64, 0);
+        for _ in 0..5000 {
+            let asked = free_ps.div_ceil(1000);
+            let now = nic.next_transmit(asked).unwrap().max(asked);
+            assert!(nic.poll_transmit(now).is_some());
+            let begin_ps = if now == asked { free_ps } else { now * 1000 };
+            idle_ps += begin_ps - free_ps;
+            free_ps = begin_ps + frame_ps;
+        }
+        assert!(idle_ps < 2_000, "{gbps}: idle for {idle_ps} ps of {free_ps}");
     }
 }
 
