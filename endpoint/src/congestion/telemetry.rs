@@ -16,8 +16,9 @@ pub const TIME_BYTES: u16 = 8;
 const TIME_MASK: u32 = (1 << 24) - 1;
 const BYTES_MASK: u32 = (1 << 20) - 1;
 const QUEUE_MASK: u32 = (1 << 17) - 1;
-/// Bytes of a unit of the byte counter, and of the queue length, at a multiplier of 1.
-const BYTES_UNIT: u64 = 128;
+/// Bytes of a unit of the byte counter at a multiplier of 1.
+pub const BYTES_UNIT: u64 = 128;
+/// The same of the queue length.
 const QUEUE_UNIT: u64 = 80;
 
 /// Rates with a code, Gb/s. The first five are those of the published simulator; the others fill its three bits.

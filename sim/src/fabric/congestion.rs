@@ -16,9 +16,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use weir_dataplane::rng::Rng;
-use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
+use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, WIRE_OVERHEAD_BYTES, wire_bytes};
 use weir_endpoint::congestion::pint::{Departure, PortLoad};
-use weir_endpoint::congestion::telemetry::{IntHop, MAX_HOPS, Stamp, TIME_BYTES, rate_code};
+use weir_endpoint::congestion::telemetry::{
+    BYTES_UNIT, INT_BYTES, IntHop, MAX_HOPS, Stamp, TIME_BYTES, rate_code,
+};
 use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, timely};
 use weir_endpoint::flow::{Pace, Transport};
 
@@ -59,7 +61,8 @@ pub struct HpccSpec {
     /// Between windows, hops without a queue are passed over (INT).
     #[schemars(extend("default" = usual_hpcc(LINE).sample_feedback))]
     pub sample_feedback: Option<bool>,
-    /// Multiplier of the units of INT records; a 25th of the line's Gbit/s unless given.
+    /// Multiplier of the units of INT records; a 25th of the line's Gbit/s, as long as 128 bytes times that are no more than a full
+    /// frame, unless given.
     #[schemars(extend("x-default" = format!("{} at 100G", usual_hpcc(LINE).int_multi)))]
     pub int_multi: Option<u32>,
     /// Base of the load codes (PINT).
@@ -591,7 +594,13 @@ fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Path, own: P
         WindowKind::Variable => Window::Variable(bdp),
     };
     Some(match cc {
-        Congestion::Hpcc => Algorithm::Hpcc(hpcc_params(&host.hpcc, line, base_rtt, bdp), window),
+        Congestion::Hpcc => {
+            let params = hpcc_params(&host.hpcc, line, base_rtt, bdp);
+            // Steps of no unit are passed over: a frame has to be one at least.
+            let frame = packet_bytes(spec, payload + u64::from(INT_BYTES)) - WIRE_OVERHEAD_BYTES;
+            let most = if host.hpcc.int_multi.is_some() { u64::MAX } else { (frame / BYTES_UNIT).max(1) };
+            Algorithm::Hpcc(hpcc::Params { int_multi: params.int_multi.min(most), ..params }, window)
+        }
         Congestion::HpccPint => Algorithm::Pint(pint_params(&host.hpcc, line), window),
         Congestion::Timely => Algorithm::Timely(timely_params(&host.timely, line), window),
         Congestion::Dctcp => Algorithm::Dctcp(dctcp_params(&host.dctcp, line, payload), window),

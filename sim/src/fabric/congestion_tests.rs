@@ -241,3 +241,23 @@ fn windows_hold_what_is_on_its_way_in_hosts() {
         assert!(slowdown < 1_100, "{cc}: {slowdown} thousandths of the time of an idle fabric");
     }
 }
+
+/// A flow alone fills a fast link with short frames, too: neither fractions of a nanosecond nor the units of INT records cost it any.
+#[test]
+fn a_flow_alone_fills_a_fast_link() {
+    for (cc, payload, most) in
+        [("dcqcn", 1024, 1_010), ("dcqcn", 256, 1_010), ("timely", 1024, 1_010), ("hpcc", 1000, 1_080)]
+    {
+        let text = format!(
+            "name = \"x\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[link]\nrate = \"800G\"\n[host]\n\
+             payload = {payload}\ncongestion_control = \"{cc}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\n\
+             bytes = \"4MB\"\n"
+        );
+        let r = run(&load("x.toml", &text).unwrap()).unwrap();
+        let slowdown = r.slowdown_milli.unwrap().max;
+        assert!(
+            slowdown <= most,
+            "{cc}, {payload} bytes: {slowdown} thousandths of the time of an idle fabric"
+        );
+    }
+}
