@@ -275,12 +275,11 @@ fn groups(
         {
             let message =
                 format!("group {pg} of port `{}` is lossless, but no priority sends PFC for it", port.name);
-            ctx.warn(
-                at.enable,
-                "pfc.silent",
-                message,
-                format!("add {pg} to pfc.enable, or bind a lossy profile"),
-            );
+            let remedy = match port.pfc.tx {
+                true => format!("add {pg} to pfc.enable, or bind a lossy profile"),
+                false => "leave out tx = false of pfc, or bind a lossy profile".to_owned(),
+            };
+            ctx.warn(at.enable, "pfc.silent", message, remedy);
         }
         for tc in (0..8).filter(|tc| usize::from(port.maps.tc_to_pg[*tc]) == pg) {
             for egress in &config.ports {

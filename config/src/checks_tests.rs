@@ -244,7 +244,9 @@ fn pfc_and_groups_belong_together() {
     let d = only(&load("t", &text).unwrap_err(), "pfc.lossy");
     assert!(d.message.contains("priority 4") && d.message.contains("group 4"), "{d}");
     let d = only_warning("pfc = { enable = [] }\n", "pfc.silent");
-    assert!(d.message.contains("group 3 of port `p1`"), "{d}");
+    assert!(d.message.contains("group 3 of port `p1`") && d.remedy.contains("add 3 to pfc.enable"), "{d}");
+    let d = only_warning("pfc = { tx = false }\n", "pfc.silent");
+    assert!(d.remedy.contains("tx = false"), "{d}");
     let d = only_error("[[buffer.queue]]\nqueues = 3\nprofile = \"egress_lossy\"\n", "queue.lossy");
     assert!(d.message.contains("queue 3") && d.message.contains("egress_lossy"), "{d}");
 }

@@ -4,7 +4,7 @@ use super::host::IP;
 use super::read::{Ctx, Section};
 use super::schema;
 use super::types::{FdbConfig, McastConfig, PortConfig};
-use super::units::{BOOL, TIME, show_time};
+use super::units::{BOOL, Kind, TIME, show_time};
 use super::vlan::vids;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,6 +19,17 @@ const MAX_GROUPS: u64 = 512;
 const PORT_MAX_GROUPS: u64 = 128;
 const MOST_GROUPS: u64 = 4096;
 
+const NONE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// The address of one host, or [`NONE`].
+const SOURCE: Kind<IpAddr> = Kind {
+    parse: |v| match v.as_str() == Some("0.0.0.0") {
+        true => Ok(NONE),
+        false => (IP.parse)(v),
+    },
+    show: IpAddr::to_string,
+};
+
 /// Of a switch with these ports and this table.
 pub(super) fn read(
     ctx: &mut Ctx<'_>,
@@ -31,8 +42,7 @@ pub(super) fn read(
     let vlans = read_vlans(ctx, &s, ports);
     let fast_leave = s.or(ctx, "fast_leave", &BOOL, false, "other hosts behind the port may stay").v;
     let querier = s.or(ctx, "querier", &BOOL, false, "a router asks for members").v;
-    let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let address = s.or(ctx, "querier_address", &IP, none, "a bridge needs none (RFC 4541)");
+    let address = s.or(ctx, "querier_address", &SOURCE, NONE, "a bridge needs none (RFC 4541)");
     let querier_address = match address.v {
         IpAddr::V4(v4) => v4,
         other @ IpAddr::V6(_) => {

@@ -103,7 +103,7 @@ impl Schemas {
 
     /// A document with every table.
     fn everything(&mut self) -> RefOr<Schema> {
-        self.stamped("Snapshot".to_owned(), "Every table at one instant.", table::ALL)
+        self.stamped("Snapshot".to_owned(), "Every table, of one reading.", table::ALL)
     }
 
     /// What every document with tables begins with, and the tables.

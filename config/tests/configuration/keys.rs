@@ -53,6 +53,14 @@ name = "d"
 device = "net_null3"
 "#;
 
+/// The same with PFC for two priorities, each of a lossless group.
+fn two_lossless(text: &str) -> String {
+    let two = with(&with(text, "[port_defaults.pfc]", "enable", "[3, 4]"), "[buffer]", "size", "\"240KiB\"");
+    format!(
+        "{two}[[buffer.pg]]\npgs = 4\nprofile = \"lossless\"\n[[buffer.queue]]\nqueues = 4\nprofile = \"egress_lossless\"\n"
+    )
+}
+
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
@@ -606,7 +614,7 @@ fn cases() -> Vec<Case> {
             map("pcp_to_tc", "{ \"5\" = 0 }", "{ \"5\" = 6 }"),
             map("tc_to_queue", "{ \"0\" = 0 }", "{ \"0\" = 1 }"),
             map("tc_to_pg", "{ \"0\" = 0 }", "{ \"0\" = 1 }"),
-            map("pfc_to_pg", "{ \"4\" = 4 }", "{ \"4\" = 3 }"),
+            case(&two_lossless(base), table, header, "pfc_to_pg", "{ \"4\" = 4 }", "{ \"4\" = 3 }"),
             case(
                 &with(base, "[port_defaults.pfc]", "rx", "\"all\""),
                 table,

@@ -52,11 +52,18 @@ fn what_holds_and_how_long_is_as_hosts_expect_unless_it_is_said() {
 }
 
 #[test]
+fn the_default_address_of_queries_can_be_written() {
+    let (config, warnings) = read(&text(VLANS, "vlans = 10\nquerier = true\nquerier_address = \"0.0.0.0\""));
+    assert!(config.mcast.querier_address.is_unspecified() && warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_or_told_of() {
     for (vlans, keys, reason) in [
         (VLANS, "vlans = 30", "no port is in VLAN 30"),
         (VLANS, "vlans = 0", "0 is no VLAN"),
         (["", ""], "vlans = 10", "no port is in VLAN 10"),
+        (VLANS, "querier_address = \"::\"", "not the address of one host"),
         (VLANS, "querier_address = \"239.1.1.1\"", "not the address of one host"),
         (VLANS, "querier_address = \"fe80::1\"", "IGMP is sent from an IPv4 address"),
         (VLANS, "query_interval = \"0s\"", "outside"),

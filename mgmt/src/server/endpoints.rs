@@ -169,7 +169,7 @@ fn state() -> Vec<Endpoint> {
             ..read("get_index", INDEX, serve!(routes::index))
         },
         Endpoint {
-            what: "Every table at one instant.",
+            what: "Every table, of one reading.",
             answers: vec![Answer::EVERYTHING],
             ..read("get_snapshot", SNAPSHOT, serve!(routes::snapshot))
         },

@@ -134,7 +134,7 @@ pub(super) const MCAST_PORTS: &[Column] = &[
         "malformed",
         Count,
         "Malformed",
-        "frames thrown away, each for a reason (`weir_port_mcast_discarded_packets`)",
+        "frames thrown away, each for a reason (`weir_port_mcast_discarded_packets_total`)",
         |r| count(r.mcast().malformed.iter().sum()),
     ),
     col(
