@@ -42,20 +42,25 @@ pub enum MemifAddress {
     Abstract(String),
 }
 
-/// Accepts peers at an address and connects them with the driver, until it is dropped.
+/// Listens at an address until it is dropped, and once it serves connects peers with the driver.
+///
+/// Two steps, since a driver that is asked for an interface before its device has started agrees, and forgets that when the device starts: the
+/// peer would wait for good. Who connects before the second step waits to be accepted.
 #[derive(Debug)]
 pub struct MemifListener {
     leave: Arc<File>,
     path: Option<PathBuf>,
+    /// Until it serves.
+    listener: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl MemifListener {
-    /// Listens at `address` for the driver, which listens at `driver`. Only the owner may connect to a path.
+    /// Listens at `address`. Only the owner may connect to a path.
     ///
     /// # Errors
     /// The address is in use, or cannot be had.
-    pub fn listen(address: &MemifAddress, driver: &Path) -> io::Result<Self> {
+    pub fn listen(address: &MemifAddress) -> io::Result<Self> {
         let listener = seqpacket()?;
         let path = match address {
             MemifAddress::Path(path) => {
@@ -69,12 +74,20 @@ impl MemifListener {
                 None
             }
         };
-        listen(&listener, Backlog::new(16)?)?;
-        let leave = Arc::new(event()?);
-        let (left, driver) = (Arc::clone(&leave), driver.to_path_buf());
+        listen(&listener, Backlog::new(MAX_PEERS as i32)?)?;
+        Ok(Self { leave: Arc::new(event()?), path, listener: Some(listener), thread: None })
+    }
+
+    /// From now on peers are connected with the driver, which listens at `driver` and whose devices have started.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn serve(&mut self, driver: &Path) -> io::Result<()> {
+        let Some(listener) = self.listener.take() else { return Ok(()) };
+        let (left, driver) = (Arc::clone(&self.leave), driver.to_path_buf());
         let relay = move || Relay { listener, driver, connections: Vec::new() }.run(&left);
-        let thread = std::thread::Builder::new().name("memif".into()).spawn(relay)?;
-        Ok(Self { leave, path, thread: Some(thread) })
+        self.thread = Some(std::thread::Builder::new().name("memif".into()).spawn(relay)?);
+        Ok(())
     }
 }
 

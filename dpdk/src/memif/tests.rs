@@ -4,20 +4,31 @@ use super::*;
 struct Place {
     folder: tempfile::TempDir,
     driver: OwnedFd,
-    _front: MemifListener,
+    front: MemifListener,
 }
 
 fn place() -> Place {
+    let mut place = starting();
+    place.start();
+    place
+}
+
+/// The driver's device has not started yet.
+fn starting() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let driver = seqpacket().unwrap();
     let behind = folder.path().join("driver.sock");
     bind(driver.as_raw_fd(), &UnixAddr::new(&behind).unwrap()).unwrap();
     listen(&driver, Backlog::new(1).unwrap()).unwrap();
-    let front = MemifListener::listen(&MemifAddress::Path(folder.path().join("front.sock")), &behind);
-    Place { folder, driver, _front: front.unwrap() }
+    let front = MemifListener::listen(&MemifAddress::Path(folder.path().join("front.sock"))).unwrap();
+    Place { folder, driver, front }
 }
 
 impl Place {
+    fn start(&mut self) {
+        self.front.serve(&self.folder.path().join("driver.sock")).unwrap();
+    }
+
     fn peer(&self) -> OwnedFd {
         let peer = seqpacket().unwrap();
         connect(peer.as_raw_fd(), &UnixAddr::new(&self.folder.path().join("front.sock")).unwrap()).unwrap();
@@ -63,6 +74,20 @@ fn messages_and_descriptors_pass_both_ways() {
 }
 
 #[test]
+fn whoever_connects_while_devices_start_is_served_when_they_have() {
+    let mut place = starting();
+    let early = [place.peer(), place.peer()];
+    let mut comes = [PollFd::new(place.driver.as_fd(), PollFlags::POLLIN)];
+    assert_eq!(poll(&mut comes, PollTimeout::from(50u8)).unwrap(), 0, "nobody asks the driver yet");
+    place.start();
+    for peer in &early {
+        let driver = place.accepted();
+        text("hello", vec![]).send(&driver).unwrap();
+        assert_eq!(heard(peer).unwrap().0, "hello");
+    }
+}
+
+#[test]
 fn the_driver_can_greet_a_peer_that_has_gone() {
     let place = place();
     for _ in 0..100 {
@@ -97,9 +122,8 @@ fn only_the_owner_may_connect_and_nothing_is_left() {
     let place = place();
     let front = place.folder.path().join("front.sock");
     assert_eq!(std::fs::metadata(&front).unwrap().permissions().mode() & 0o777, 0o600);
-    let behind = place.folder.path().join("driver.sock");
-    let taken = MemifListener::listen(&MemifAddress::Path(front.clone()), &behind).unwrap_err();
+    let taken = MemifListener::listen(&MemifAddress::Path(front.clone())).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-    drop(place._front);
+    drop(place.front);
     assert!(!front.exists());
 }

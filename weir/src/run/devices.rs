@@ -142,6 +142,7 @@ pub fn open(
         opened
             .push(open_one(port, probed, (*owner, tx_queues), &pools[*owner]).with_context(|| named(port))?);
     }
+    memif.serve()?;
     await_links(&mut opened);
     for (port, open) in ports.iter().zip(&opened) {
         check_speed(port, open).with_context(|| named(port))?;

@@ -135,19 +135,29 @@ impl MemifSockets {
         memif_server(device).is_some_and(|address| self.listeners.contains_key(&address))
     }
 
-    /// Accepts peers of a port whose driver listens.
+    /// Peers of a port can connect; they are answered when this serves.
     ///
     /// # Errors
     /// The address is in use, or cannot be had.
     pub fn listen(&mut self, device: &str) -> Result<()> {
         let Some(address) = memif_server(device) else { return Ok(()) };
         let Entry::Vacant(place) = self.listeners.entry(address) else { return Ok(()) };
-        let listener = MemifListener::listen(place.key(), &self.drivers[place.key()]);
-        let listener = listener.with_context(|| match place.key() {
+        let listener = MemifListener::listen(place.key()).with_context(|| match place.key() {
             MemifAddress::Path(path) => format!("cannot listen at {}", path.display()),
             MemifAddress::Abstract(name) => format!("cannot listen at the abstract socket {name}"),
         })?;
         place.insert(listener);
+        Ok(())
+    }
+
+    /// All devices have started: peers are connected with their drivers.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn serve(&mut self) -> Result<()> {
+        for (address, listener) in &mut self.listeners {
+            listener.serve(&self.drivers[address]).context("no thread for the sockets of memif")?;
+        }
         Ok(())
     }
 }
