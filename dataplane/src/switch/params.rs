@@ -106,12 +106,12 @@ impl PortParams {
         self.profile.clone().with_max_frame(self.mtu.min(self.profile.max_frame()))
     }
 
-    /// The key by which the forwarding table knows the destination of a frame of `len` bytes that comes in here. `None`: it
-    /// cannot be read, or is in no VLAN of the port.
+    /// The key by which the forwarding table knows the destination of a frame of `len` bytes that comes in here: in the VLAN of its tag,
+    /// if it is in none of the port. `None`: it cannot be read.
     pub fn destination(&self, bytes: &[u8], len: usize) -> Option<u64> {
         let key = self.profile.parse(bytes, len).ok()?.dst_key;
         let Some(vlans) = &self.vlans else { return Some(key) };
-        Some(in_vlan(key, vlans.classify(&self.profile, bytes).ok()?.vid))
+        Some(vlans.classify(&self.profile, bytes).map_or(key, |found| in_vlan(key, found.vid)))
     }
 }
 

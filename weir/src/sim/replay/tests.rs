@@ -179,6 +179,30 @@ fn destinations_in_the_vlan_of_a_port_are_known() {
     }
 }
 
+/// What a port filters because of its VLAN has a destination, too, which the capture says.
+#[test]
+fn destinations_of_filtered_frames_are_known() {
+    let mut capture = CaptureFile::read(&captured(&load(&text()))[..]).unwrap();
+    for frame in &mut capture.frames {
+        frame.bytes.splice(12..12, [0x81, 0, 0, 20]);
+        frame.len += 4;
+    }
+    let vlan = |port: usize, vid: u16| {
+        let device = format!("device = \"net_null{port}\"\n");
+        (device.clone(), format!("{device}vlan.access = {vid}\n"))
+    };
+    let config = [vlan(0, 10), vlan(1, 20)].iter().fold(text(), |text, (from, to)| text.replace(from, to));
+    let config = load(&config);
+    let filtered = play(&config, &capture.frames.iter().collect::<Vec<_>>(), PortId(0)).unwrap();
+    let said = String::from_utf8_lossy(&filtered);
+    assert_eq!(
+        (said.matches("vlan.ingress_filtered").count(), said.matches("; port p1; ").count()),
+        (160, 160)
+    );
+    let found = again(&filtered, &config).unwrap();
+    assert_eq!((found.verdict(), found.differences), (Verdict::Pass, Vec::new()));
+}
+
 /// No partner speaks in a replay.
 #[test]
 fn members_of_a_lag_that_lacp_manages_are_up() {
