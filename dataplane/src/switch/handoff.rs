@@ -18,12 +18,12 @@ use arrayvec::ArrayVec;
 const TAKEN_PER_TICK: usize = 2 * BURST;
 
 /// What each lcore may give in any case; a request and a grant may have as many frames.
-pub const LEAST_PER_TICK: usize = BATCH_MAX;
+const LEAST_PER_TICK: usize = BATCH_MAX;
 
 /// What a tick takes from `others` lcores together at most, of each kind, after a turn that received `received` frames. Bounded work, since a
 /// turn receives a bounded number ([`crate::turn`]), and as much as two turns of another one like it bring: whoever receives more than it takes
 /// would let what comes from others wait until the buffer is full.
-pub fn taken_in_tick(received: usize, others: usize) -> usize {
+fn taken_in_tick(received: usize, others: usize) -> usize {
     TAKEN_PER_TICK.max(2 * received).max(others * LEAST_PER_TICK)
 }
 

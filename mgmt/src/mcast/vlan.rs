@@ -300,7 +300,7 @@ impl Vlan {
     }
 
     fn leave(&mut self, port: PortId, group: IpAddr, rules: &Rules, now: u64) {
-        let others_ask = self.querier.is_some() && self.next_query.is_none();
+        let others_ask = self.querier.is_some() && !self.is_querier();
         let Some(member) = self.member_mut(port, group) else { return };
         if rules.fast_leave {
             return self.forget(|at, of| at == port && of == group);

@@ -426,10 +426,10 @@ fn path(spec: &FabricSpec, plan: &Plan, routes: &Routes, planned: &Planned, more
     let (mut node, mut port) = (planned.from, 0);
     loop {
         let link = &plan.links[plan.ports[node][port]];
-        let (rate, [a, b]) = (link.spec.rate.0, link.ends);
+        let rate = link.spec.rate.0;
         found.rtt += 2 * link.spec.delay.0 + (full + ack) * 8_000_000_000 / rate.max(1);
         found.rate = found.rate.min(rate);
-        node = if a.node == node && a.port == port { b.node } else { a.node };
+        node = plan.peer(node, port).node;
         if node < plan.hosts {
             return found;
         }

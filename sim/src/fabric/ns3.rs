@@ -525,10 +525,6 @@ fn report(
 
 /// Switches whose pauses wait for each other in a circle.
 fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
-    let peer = |node: usize, port: usize| {
-        let [a, b] = plan.links[plan.ports[node][port]].ends;
-        if a.node == node && a.port == port { b } else { a }
-    };
     let mut pauses = BTreeMap::new();
     for (s, switch) in sim.switches().iter().enumerate() {
         let (node, mmu) = (plan.hosts + s, &switch.mmu);
@@ -538,7 +534,7 @@ fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
                 continue;
             }
             let by = |out: usize| {
-                let End { node, port } = peer(node, out);
+                let End { node, port } = plan.peer(node, out);
                 vec![(node, port, prio as u8)]
             };
             let behind = ports.clone().map(|out| (sim.held_back(s, port, out, prio), by(out)));

@@ -93,16 +93,12 @@ pub fn run_with(
 
 /// All ports of all switches, in order.
 pub(super) fn port_names(plan: &Plan) -> Vec<PortName> {
-    let far = |node: usize, port: usize| {
-        let [a, b] = plan.links[plan.ports[node][port]].ends;
-        if a.node == node && a.port == port { b.node } else { a.node }
-    };
     let switches = plan.hosts..plan.names.len();
     let ports = switches.flat_map(|node| (0..plan.ports[node].len()).map(move |port| (node, port)));
     let name = |(node, port): (usize, usize)| PortName {
         node: plan.names[node].clone(),
         port,
-        peer: plan.names[far(node, port)].clone(),
+        peer: plan.names[plan.peer(node, port).node].clone(),
     };
     ports.map(name).collect()
 }

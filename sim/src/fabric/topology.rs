@@ -124,6 +124,12 @@ pub(super) fn hop_mac(port: usize) -> Mac {
 }
 
 impl Plan {
+    /// What is at the other end of the link of a port.
+    pub fn peer(&self, node: usize, port: usize) -> End {
+        let [a, b] = self.links[self.ports[node][port]].ends;
+        if a == (End { node, port }) { b } else { a }
+    }
+
     /// Hosts of users.
     pub fn stations(&self) -> usize {
         self.hosts - self.engines

@@ -570,17 +570,13 @@ fn add_operations(graph: &Graph, first: u32, collectives: u32, ops: &mut Vec<Op>
 
 /// Follows the tables from host to host.
 fn path_exists(plan: &Plan, routes: &Routes, from: usize, to: usize, path: u64) -> bool {
-    let far = |node: usize, port: usize| {
-        let [a, b] = plan.links[plan.ports[node][port]].ends;
-        if a.node == node && a.port == port { b.node } else { a.node }
-    };
-    let mut node = far(from, 0);
+    let mut node = plan.peer(from, 0).node;
     for _ in 0..plan.names.len() {
         if node < plan.hosts {
             return node == to;
         }
         match routes.port(node - plan.hosts, to, path) {
-            Some(port) => node = far(node, port),
+            Some(port) => node = plan.peer(node, port).node,
             None => return false,
         }
     }

@@ -220,6 +220,17 @@ impl Bench {
         }
     }
 
+    /// Every port sends a burst.
+    fn send_all(&mut self) {
+        for port in 0..self.loops.len() {
+            let (shard, now) = (self.shard_of(port), self.now);
+            self.shards[shard].transmit(PortId(port as u16), BURST, now, &mut self.loops[port]);
+        }
+        self.end_turn();
+        self.loops.iter_mut().for_each(|port| port.sent.clear());
+        self.read();
+    }
+
     /// Forwards all frames twice, so that every station is known and every decision made.
     fn introduce(&mut self) {
         let longest = self.loops.iter().map(|port| port.capture.len()).max().unwrap_or(0);
@@ -231,23 +242,12 @@ impl Bench {
                 let (shard, now) = (self.shard_of(port), self.now);
                 self.shards[shard].receive(PortId(port as u16), &mut burst, now);
             }
-            for port in 0..self.loops.len() {
-                let (shard, now) = (self.shard_of(port), self.now);
-                self.shards[shard].transmit(PortId(port as u16), BURST, now, &mut self.loops[port]);
-            }
-            self.end_turn();
-            self.loops.iter_mut().for_each(|port| port.sent.clear());
-            self.read();
+            self.send_all();
         }
         // What was flooded to idle ports is not to stand in the way of what is measured.
         loop {
             let before = self.books().transmitted;
-            for port in 0..self.loops.len() {
-                let (shard, now) = (self.shard_of(port), self.now);
-                self.shards[shard].transmit(PortId(port as u16), BURST, now, &mut self.loops[port]);
-            }
-            self.end_turn();
-            self.loops.iter_mut().for_each(|port| port.sent.clear());
+            self.send_all();
             if self.books().transmitted == before {
                 break;
             }
