@@ -43,6 +43,7 @@ mod sim_frame;
 mod sizes;
 mod source;
 mod spec;
+mod sprayed;
 mod switches;
 pub mod time;
 mod timeline;
@@ -261,6 +262,8 @@ mod policy_tests;
 mod rclink_tests;
 #[cfg(test)]
 mod routing_tests;
+#[cfg(test)]
+mod sprayed_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

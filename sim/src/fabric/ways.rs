@@ -4,10 +4,11 @@ use super::hosts;
 use super::links::Direction;
 use super::routes::Routes;
 use super::spec::{FabricSpec, Forwarding, Protocol, RoutingMode};
+use super::sprayed::Sprayed;
 use super::time::{PS, Ps};
 use super::topology::Plan;
 use super::workload::Planned;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos};
 use weir_endpoint::flow::Pace;
 
@@ -39,6 +40,25 @@ pub(super) struct Stream {
     pub rest: Ps,
 }
 
+/// The frames of a flow as its sender lets them go.
+#[derive(Clone, Copy)]
+pub(super) struct Frames {
+    /// Bytes on the wire of all but the last, and of the last one.
+    pub full: u64,
+    pub last: u64,
+    /// How many there are besides the last.
+    pub before: u64,
+    /// bit/s.
+    pub rate: u64,
+}
+
+impl Frames {
+    /// When the `nth` begins, ps.
+    pub fn begins(&self, nth: u64) -> u128 {
+        takes(u128::from(nth) * u128::from(self.full), self.rate)
+    }
+}
+
 /// Picoseconds that so many bytes take.
 fn takes(bytes: u128, rate: u64) -> u128 {
     bytes * 8 * 1_000_000_000_000 / u128::from(rate)
@@ -50,100 +70,75 @@ fn ps(time: u128) -> Ps {
 
 /// A link of a path.
 #[derive(Clone, Copy)]
-struct Leg<'a> {
-    dir: &'a Direction,
-    /// bit/s of all links that the flow is divided among here: those of this one, unless frames are sprayed.
-    together: u64,
+pub(super) struct Leg<'a> {
+    pub dir: &'a Direction,
     /// What it leads to has all of a frame before it sends it on.
     stores: bool,
     /// From the begin of a frame to its effect at the other end, besides its bits.
     way: Ps,
 }
 
+impl Leg<'_> {
+    /// From the begin of a frame of so many bytes on the wire to its effect at the other end.
+    pub fn brings(&self, bytes: u64) -> Ps {
+        self.way + self.dir.rate.takes(bytes - GAP)
+    }
+
+    /// From the begin of such a frame to its begin on the link `to` behind, if that is free.
+    pub fn hands_on(&self, to: &Self, bytes: u64) -> Ps {
+        match self.cuts(to) {
+            true => self.way + self.dir.rate.takes(HEAD_BYTES.min(bytes - GAP)),
+            false => self.brings(bytes),
+        }
+    }
+
+    /// Frames are cut through to `to`. A line that is faster would run dry in the middle of a frame.
+    fn cuts(&self, to: &Self) -> bool {
+        !self.stores && to.dir.rate.bps() <= self.dir.rate.bps()
+    }
+}
+
 /// A flow that has its path for itself, on one link of it: when its frames begin. All but the last are alike.
 struct Train {
-    /// Bytes on the wire of all but the last, and of the last one.
-    full: u64,
-    last: u64,
-    /// How many there are besides the last.
-    before: u64,
+    frames: Frames,
     /// When the first ones begin; the others follow the last of these evenly, as `rate` lets them. They are one if all
     /// switches store frames. A cut-through switch delays one frame where lines become slower, one more each time.
     first: Vec<u128>,
     /// The slowest so far of paces and lines, bit/s.
     rate: u64,
-    /// Those that go ahead of that rate, as sprayed frames do that find a link of their own free, and the rate before it.
-    ahead: (u64, u64),
     /// When the last one begins.
     last_begins: u128,
-    /// The same if none of the others were in its way beyond the first link. Sprayed, it may come before them.
-    last_alone: u128,
 }
 
 impl Train {
-    /// Frames at `rate`, that of the first link or the flow's own.
-    fn new(before: u64, (full, last): (u64, u64), rate: u64, legs: usize) -> Self {
-        let begins = |frame: u64| takes(u128::from(frame) * u128::from(full), rate);
-        let first = (0..before.min(legs as u64)).map(begins).collect();
-        let last_begins = begins(before);
-        Self { full, last, before, first, rate, ahead: (0, rate), last_begins, last_alone: last_begins }
+    /// Frames on the first of so many links.
+    fn new(frames: Frames, legs: usize) -> Self {
+        let first = (0..frames.before.min(legs as u64)).map(|nth| frames.begins(nth)).collect();
+        Self { frames, first, rate: frames.rate, last_begins: frames.begins(frames.before) }
     }
 
     /// When the last of the full frames begins, if there is one.
     fn before_last(&self) -> Option<u128> {
-        let further = self.before - self.first.len() as u64;
-        let (ahead, rate) = self.ahead;
-        let at = |frames: u64, rate: u64| takes(u128::from(frames) * u128::from(self.full), rate);
-        Some(self.first.last()? + at(further.saturating_sub(ahead), self.rate).max(at(further, rate)))
+        let further = self.frames.before - self.first.len() as u64;
+        Some(self.first.last()? + takes(u128::from(further) * u128::from(self.frames.full), self.rate))
     }
 
     /// From the begins on one link to those on the next.
     fn pass(&mut self, from: &Leg<'_>, to: &Leg<'_>) {
-        // A line that is faster would run dry in the middle of a frame.
-        let cuts = !from.stores && to.dir.rate.bps() <= from.dir.rate.bps();
+        let Frames { full, last, .. } = self.frames;
         let onward = |begin: u128, bytes: u64, free: u128| {
-            let came = |bytes: u64| begin + u128::from(from.way + from.dir.rate.takes(bytes));
-            match came(HEAD_BYTES.min(bytes - GAP)) {
-                head if cuts && free <= head => head,
-                _ => free.max(came(bytes - GAP)),
-            }
+            let head = begin + u128::from(from.hands_on(to, bytes));
+            // What has to wait is there as a whole when it goes on.
+            if free <= head { head } else { free.max(begin + u128::from(from.brings(bytes))) }
         };
-        // Sprayed, a frame waits for the one before it that takes the same of so many links.
-        let line = to.dir.rate.bps();
-        let links = ((to.together + line / 2) / line).max(1);
-        let busy = |begin: u128| begin + takes(self.full.into(), line);
-        for nth in 0..self.first.len() {
-            let free = nth.checked_sub(links as usize).map_or(0, |before| busy(self.first[before]));
-            self.first[nth] = onward(self.first[nth], self.full, free);
+        let busy = |begin: u128| begin + takes(full.into(), to.dir.rate.bps());
+        let mut free = 0;
+        for begin in &mut self.first {
+            *begin = onward(*begin, full, free);
+            free = busy(*begin);
         }
-        if to.together < self.rate {
-            self.ahead = (links - 1, self.rate);
-            self.rate = to.together;
-        }
-        let free = match self.before.checked_sub(links) {
-            None => 0,
-            Some(before) => match self.first.get(before as usize) {
-                Some(begin) => busy(*begin),
-                None => self.before_last().map_or(0, |begin| begin + takes(self.full.into(), to.together)),
-            },
-        };
-        self.last_begins = onward(self.last_begins, self.last, free);
-        self.last_alone = onward(self.last_alone, self.last, 0);
-    }
-
-    /// When all of them have had their effect at the end of the last link.
-    fn arrived(&self, at: &Leg<'_>, are_sprayed: bool) -> u128 {
-        let effect = |begin: u128, bytes: u64| begin + u128::from(at.way + at.dir.rate.takes(bytes - GAP));
-        let in_order = effect(self.last_begins, self.last);
-        match (self.first.first(), self.before_last()) {
-            // It comes first to the link that all of them share, and the others follow.
-            (Some(first), Some(before_last)) if are_sprayed && self.last_alone < *first => {
-                let others = u128::from(self.before - 1) * u128::from(self.full) + u128::from(self.last);
-                let behind = self.last_alone + takes(others, at.together);
-                in_order.min(effect(before_last.max(behind), self.full))
-            }
-            _ => in_order,
-        }
+        self.rate = self.rate.min(to.dir.rate.bps());
+        self.last_begins = onward(self.last_begins, last, self.before_last().map_or(0, busy));
     }
 }
 
@@ -163,18 +158,25 @@ impl Ways<'_> {
         hosts::frame_bytes(self.spec, planned.carriage, payload)
     }
 
-    /// A flow alone on its path (DEV-33), from its start to the effect of its last frame. It goes to each of `stops` in turn: that
-    /// of a rank leads to its engine, up to the root, and back.
+    /// A flow alone on its path (DEV-33), from its start to the effect of its last frame; sprayed, what no choice of paths is
+    /// faster than. It goes to each of `stops` in turn: that of a rank leads to its engine, up to the root, and back.
     pub fn alone(&self, planned: &Planned, stops: &[usize]) -> Nanos {
-        let legs = self.legs(planned.from, stops, planned.path);
-        ps(self.takes_alone(planned, &legs)).div_ceil(PS)
+        let time = match self.spec.routing.mode {
+            RoutingMode::Ecmp => self.takes_alone(planned, &self.legs(planned.from, stops, planned.path)),
+            RoutingMode::Spray => {
+                let choices = self.choices(planned.from, stops);
+                let frames = self.frames(planned, choices.first().and_then(|first| first.first()));
+                Sprayed::new(&choices, frames).takes()
+            }
+        };
+        ps(time).div_ceil(PS)
     }
 
     /// The same flow as a stream, whose last frame arrives when it does frame by frame. What is sent at a pace of its own is all
     /// but the last frame, which has the line for itself.
     pub fn stream(&self, planned: &Planned) -> Stream {
-        let (full, last, before) = self.frames(planned);
         let legs = self.legs(planned.from, &[planned.to], planned.path);
+        let Frames { full, last, before, .. } = self.frames(planned, legs.first());
         let slowest = legs.iter().map(|leg| leg.dir.rate.bps()).min().unwrap_or(1);
         let pace = self.pace(planned).filter(|pace| *pace < slowest);
         let wire = before.saturating_mul(full).saturating_add(last);
@@ -187,23 +189,24 @@ impl Ways<'_> {
 
     /// From the making of a frame of so many bytes on the wire to its effect, alone.
     pub fn frame(&self, from: usize, to: usize, path: u64, wire: u64) -> Ps {
-        ps(travel(Train::new(0, (wire, wire), 1, 0), &self.legs(from, &[to], path)))
+        let alone = Frames { full: wire, last: wire, before: 0, rate: 1 };
+        ps(travel(Train::new(alone, 0), &self.legs(from, &[to], path)))
     }
 
     fn takes_alone(&self, planned: &Planned, legs: &[Leg<'_>]) -> u128 {
-        let (full, last, before) = self.frames(planned);
-        let line = legs.first().map_or(1, |leg| leg.dir.rate.bps());
-        let rate = self.pace(planned).map_or(line, |pace| pace.min(line));
         let uneven = if legs.iter().all(|leg| leg.stores) { 1 } else { legs.len() };
-        travel(Train::new(before, (full, last), rate, uneven), legs)
+        travel(Train::new(self.frames(planned, legs.first()), uneven), legs)
     }
 
-    /// Bytes on the wire of all frames of a flow but the last, of the last, and how many there are besides it.
-    fn frames(&self, planned: &Planned) -> (u64, u64, u64) {
+    /// The frames of a flow whose sender has this link.
+    fn frames(&self, planned: &Planned, first: Option<&Leg<'_>>) -> Frames {
         let flow = &planned.flow;
         let before = flow.packets() - 1;
         let rest = flow.bytes - before * u64::from(flow.payload);
-        (self.frame_bytes(planned, flow.payload.into()), self.frame_bytes(planned, rest), before)
+        let bytes = |payload| self.frame_bytes(planned, payload);
+        let line = first.map_or(1, |leg| leg.dir.rate.bps());
+        let rate = self.pace(planned).map_or(line, |pace| pace.min(line));
+        Frames { full: bytes(flow.payload.into()), last: bytes(rest), before, rate }
     }
 
     /// The rate at which a flow is sent frame by frame. RC Link counts bytes by window: less than one goes at once.
@@ -216,54 +219,46 @@ impl Ways<'_> {
 
     /// Links to all `stops`, one after the other.
     fn legs(&self, mut from: usize, stops: &[usize], path: u64) -> Vec<Leg<'_>> {
-        let (host, switch) = (&self.spec.host, &self.spec.switch);
         let mut legs = Vec::with_capacity(8);
         for stop in stops {
-            let shares = self.shares(from, *stop);
-            for dir in self.path(from, *stop, path) {
-                let at = &self.dirs[dir];
-                let [from_switch, to_switch] = [at.from, at.to].map(|end| end.node >= self.plan.hosts);
-                let begins = if from_switch { switch.egress.0 } else { host.tx_delay.0 };
-                let ends = if to_switch { switch.ingress.0 + switch.crossbar.0 } else { host.rx_delay.0 };
-                let share = shares.get(&dir).copied().unwrap_or(1.0);
-                legs.push(Leg {
-                    dir: at,
-                    together: (at.rate.bps() as f64 / share) as u64,
-                    stores: !to_switch || switch.forwarding == Forwarding::StoreAndForward,
-                    way: at.delay + (begins + ends) * PS,
-                });
-            }
+            legs.extend(self.path(from, *stop, path).map(|dir| self.leg(dir)));
             from = *stop;
         }
         legs
     }
 
-    /// The part of a flow that each link carries whose frames are sprayed; empty: all go one way.
-    fn shares(&self, from: usize, to: usize) -> BTreeMap<usize, f64> {
-        let mut shares = BTreeMap::new();
-        let first = match self.spec.routing.mode {
-            RoutingMode::Ecmp => return shares,
-            RoutingMode::Spray => self.out[from][0],
-        };
-        // Nodes that are equally far from the sender.
-        let mut reached = BTreeMap::from([(self.dirs[first].to.node, 1.0)]);
-        while !reached.is_empty() {
-            for (node, share) in std::mem::take(&mut reached) {
-                let Some(switch) = node.checked_sub(self.plan.hosts) else { continue };
-                let ports = self.routes.ports(switch, to);
-                for port in &ports {
-                    let (dir, part) = (self.out[node][*port], share / ports.len() as f64);
-                    *shares.entry(dir).or_default() += part;
-                    *reached.entry(self.dirs[dir].to.node).or_default() += part;
-                }
+    /// The same of frames that are sprayed: at each place of the way all links that one may take.
+    fn choices(&self, mut from: usize, stops: &[usize]) -> Vec<Vec<Leg<'_>>> {
+        let mut choices = Vec::with_capacity(8);
+        for stop in stops {
+            let mut dirs = BTreeSet::from([self.out[from][0]]);
+            while !dirs.is_empty() {
+                choices.push(dirs.iter().map(|dir| self.leg(*dir)).collect());
+                let reached: BTreeSet<usize> = dirs.iter().map(|dir| self.dirs[*dir].to.node).collect();
+                let switches = reached.into_iter().filter(|node| *node >= self.plan.hosts);
+                let onward = |node: usize| {
+                    let ports = self.routes.ports(node - self.plan.hosts, *stop);
+                    ports.into_iter().map(move |port| self.out[node][port])
+                };
+                dirs = switches.flat_map(onward).collect();
             }
+            from = *stop;
         }
-        shares
+        choices
+    }
+
+    fn leg(&self, dir: usize) -> Leg<'_> {
+        let (host, switch) = (&self.spec.host, &self.spec.switch);
+        let dir = &self.dirs[dir];
+        let [from_switch, to_switch] = [dir.from, dir.to].map(|end| end.node >= self.plan.hosts);
+        let begins = if from_switch { switch.egress.0 } else { host.tx_delay.0 };
+        let ends = if to_switch { switch.ingress.0 + switch.crossbar.0 } else { host.rx_delay.0 };
+        let stores = !to_switch || switch.forwarding == Forwarding::StoreAndForward;
+        Leg { dir, stores, way: dir.delay + (begins + ends) * PS }
     }
 }
 
 fn travel(mut train: Train, legs: &[Leg<'_>]) -> u128 {
     legs.windows(2).for_each(|pair| train.pass(&pair[0], &pair[1]));
-    let are_sprayed = legs.iter().any(|leg| leg.together > leg.dir.rate.bps());
-    legs.last().map_or(0, |last| train.arrived(last, are_sprayed))
+    legs.last().map_or(0, |last| train.last_begins + u128::from(last.brings(train.frames.last)))
 }
