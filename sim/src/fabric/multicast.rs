@@ -20,7 +20,13 @@ pub(super) fn station(group: u16) -> Station {
     Station { mac: Mac([3, 0, 0, 0, high, low]), ip: Ipv4Addr::new(239, 255, high, low) }
 }
 
-/// The groups of every switch: static entries of its table, along the routes that lead from members to the sender, so that no frame comes
+/// Routes to a sender make a tree, as each switch has one port to it; those from it may meet again. In a ring all frames go clockwise,
+/// from the sender on.
+pub(super) fn trees_lead_from_senders(plan: &Plan) -> bool {
+    plan.clockwise
+}
+
+/// The groups of every switch: static entries of its table, along the routes between members and the sender, so that no frame comes
 /// twice. They stay as they are when links fail.
 pub(super) fn trees(plan: &Plan, routes: &Routes, flows: &[Planned]) -> Vec<Vec<GroupPorts>> {
     let mut switches: Vec<Vec<GroupPorts>> = vec![Vec::new(); plan.names.len() - plan.hosts];
@@ -28,9 +34,11 @@ pub(super) fn trees(plan: &Plan, routes: &Routes, flows: &[Planned]) -> Vec<Vec<
         let [a, b] = plan.links[plan.ports[node][port]].ends;
         if (a.node, a.port) == (node, port) { b } else { a }
     };
+    let from_sender = trees_lead_from_senders(plan);
     for planned in flows {
         let Carriage::Group { number, .. } = planned.carriage else { continue };
-        let mut at = far(planned.to, 0);
+        let (here, there) = if from_sender { (planned.from, planned.to) } else { (planned.to, planned.from) };
+        let mut at = far(here, 0);
         while let Some(switch) = at.node.checked_sub(plan.hosts) {
             let groups = &mut switches[switch];
             // The ways of a group are planned one after the other.
@@ -40,9 +48,9 @@ pub(super) fn trees(plan: &Plan, routes: &Routes, flows: &[Planned]) -> Vec<Vec<
             }
             let Some((_, ports)) = groups.last_mut() else { break };
             ports.insert(PortId(at.port as u16));
-            let Some(port) = routes.port(switch, planned.from, planned.path).filter(|_| is_new) else {
-                break;
-            };
+            // What leads to the sender from here on is there.
+            let goes_on = is_new || from_sender;
+            let Some(port) = routes.port(switch, there, planned.path).filter(|_| goes_on) else { break };
             ports.insert(PortId(port as u16));
             at = far(at.node, port);
         }

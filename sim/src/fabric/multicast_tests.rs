@@ -61,6 +61,46 @@ fn a_group_is_all_other_hosts_unless_members_are_named_and_has_a_flow_for_each()
     assert_eq!(alone.flows[0].fct_ns, alone.flows[0].ideal_ns);
 }
 
+#[test]
+fn a_copy_alone_takes_what_it_is_said_to_take() {
+    let rings = "kind = \"ring\"\nswitches = 4\nhosts_per_switch = 1";
+    let custom = "kind = \"custom\"\nhosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"x\", \"y\", \"m\", \"n\"]\nlinks = [\
+                  { a = \"h0\", b = \"x\" }, { a = \"h1\", b = \"y\" }, { a = \"h2\", b = \"m\" }, { a = \"x\", b = \"m\", rate = \"25G\" }, \
+                  { a = \"m\", b = \"y\" }, { a = \"x\", b = \"n\", delay = 5000 }, { a = \"n\", b = \"y\" }]";
+    for topology in [STAR, LEAVES, rings, custom] {
+        for forwarding in ["store_and_forward", "cut_through"] {
+            for from in ["h0", "h1"] {
+                let switch = format!("[switch]\nforwarding = \"{forwarding}\"\n");
+                let text = fabric(topology, "", &format!("{}{switch}", GROUP.replace("h0", from)));
+                let report = play(&text.replace("rate = \"100G\"\ndelay", "rate = \"10G\"\ndelay"));
+                assert_eq!((report.verdict, report.conservation_error), ("PASS", 0), "{text}");
+                for flow in &report.flows {
+                    assert!(flow.fct_ns.unwrap().abs_diff(flow.ideal_ns.unwrap()) <= 1, "{flow:?} {text}");
+                }
+            }
+        }
+    }
+}
+
+/// In a ring the switch before is the last one that a frame comes to.
+#[test]
+fn copies_go_clockwise_in_a_ring() {
+    let ring = "kind = \"ring\"\nswitches = 4\nhosts_per_switch = 1";
+    let report = play(&fabric(ring, "", GROUP));
+    let carried = |from: &str, to: &str| {
+        let link = report.links.iter().find(|link| (&*link.from, &*link.to) == (from, to));
+        link.map(|link| link.frames)
+    };
+    assert_eq!(
+        [("s0", "s1"), ("s1", "s2"), ("s2", "s3"), ("s3", "s0")].map(|(a, b)| carried(a, b)),
+        [Some(196), Some(196), Some(196), Some(0)]
+    );
+    assert_eq!(
+        [("s1", "s0"), ("s2", "s1"), ("s3", "s2"), ("s0", "s3")].map(|(a, b)| carried(a, b)),
+        [Some(0); 4]
+    );
+}
+
 /// h3 gets requests from two hosts, faster than its line, beside what a group hears of which it is a member.
 fn crowded(link: &str) -> Report {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h3\"\nsenders = 3\nbytes = \"2MB\"\npriority = 1\n";

@@ -2,12 +2,13 @@
 
 use super::hosts;
 use super::links::Direction;
+use super::multicast;
 use super::routes::Routes;
 use super::spec::{FabricSpec, Forwarding, Protocol, RoutingMode};
 use super::sprayed::Sprayed;
 use super::time::{PS, Ps};
 use super::topology::Plan;
-use super::workload::Planned;
+use super::workload::{Carriage, Planned};
 use std::collections::BTreeSet;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos};
 use weir_endpoint::flow::Pace;
@@ -161,9 +162,12 @@ impl Ways<'_> {
     /// A flow alone on its path (DEV-33), from its start to the effect of its last frame; sprayed, what no choice of paths is
     /// faster than. It goes to each of `stops` in turn: that of a rank leads to its engine, up to the root, and back.
     pub fn alone(&self, planned: &Planned, stops: &[usize]) -> Nanos {
-        let time = match self.spec.routing.mode {
-            RoutingMode::Ecmp => self.takes_alone(planned, &self.legs(planned.from, stops, planned.path)),
-            RoutingMode::Spray => {
+        let time = match (planned.carriage, self.spec.routing.mode) {
+            (Carriage::Group { .. }, _) => self.takes_alone(planned, &self.legs_of_group(planned)),
+            (_, RoutingMode::Ecmp) => {
+                self.takes_alone(planned, &self.legs(planned.from, stops, planned.path))
+            }
+            (_, RoutingMode::Spray) => {
                 let choices = self.choices(planned.from, stops);
                 let frames = self.frames(planned, choices.first().and_then(|first| first.first()));
                 Sprayed::new(&choices, frames).takes()
@@ -227,7 +231,18 @@ impl Ways<'_> {
         legs
     }
 
-    /// The same of frames that are sprayed: at each place of the way all links that one may take.
+    /// Links to a member of a group, whose frames are not cut through.
+    fn legs_of_group(&self, planned: &Planned) -> Vec<Leg<'_>> {
+        let Planned { from, to, path, .. } = *planned;
+        let mut dirs: Vec<usize> = self.path(from, to, path).collect();
+        if !multicast::trees_lead_from_senders(self.plan) {
+            dirs = self.path(to, from, path).map(|dir| dir ^ 1).collect();
+            dirs.reverse();
+        }
+        dirs.into_iter().map(|dir| Leg { stores: true, ..self.leg(dir) }).collect()
+    }
+
+    /// Links to all `stops` of frames that are sprayed: at each place of the way all links that one may take.
     fn choices(&self, mut from: usize, stops: &[usize]) -> Vec<Vec<Leg<'_>>> {
         let mut choices = Vec::with_capacity(8);
         for stop in stops {
