@@ -224,8 +224,8 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
         }
     }
 
-    /// Takes what comes next, if it comes before this time and number.
-    #[inline]
+    /// Takes what comes next, if it comes before this time and number. Of the loop that plays it, so that nothing goes through memory.
+    #[inline(always)]
     pub fn pop_before(&mut self, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         let mut slot = Self::slot_of(self.now);
         let waits = self.waits();
@@ -287,7 +287,7 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     }
 
     /// Time goes on to the next slot in use, if that begins by `limit`. There is nothing in `slot`, that of `now`.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, slot: usize, limit: u64) -> Option<usize> {
         let now = if self.summary == 0 {
             self.far.peek()?.0.0

@@ -47,6 +47,14 @@ impl HeaderFrame {
     }
 }
 
+impl HeaderFrame {
+    /// The first bytes, of which [`Frame::bytes`] are represented: so many can be copied without asking how many those are.
+    #[inline]
+    pub fn head<const N: usize>(&self) -> Option<&[u8; N]> {
+        self.bytes.first_chunk()
+    }
+}
+
 impl std::fmt::Debug for HeaderFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HeaderFrame({} B, {:02x?})", self.len, self.bytes())

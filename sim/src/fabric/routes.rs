@@ -31,6 +31,8 @@ pub(super) struct Routes {
     members: Vec<u16>,
     /// Of each switch.
     seeds: Vec<u64>,
+    /// Some switch has a choice.
+    has_choices: bool,
 }
 
 /// The next hop of a frame.
@@ -75,6 +77,7 @@ impl Routes {
             groups: vec![(0, 0)],
             members: Vec::new(),
             seeds: (0..switches as u64).map(|s| Rng::new(seed ^ 0x6563_6d70 ^ s << 32).next_u64()).collect(),
+            has_choices: false,
         };
         let mut known: BTreeMap<Vec<u16>, u32> = BTreeMap::from([(Vec::new(), 0)]);
         for (column, edge) in edges.into_iter().enumerate() {
@@ -95,12 +98,13 @@ impl Routes {
                     });
             }
         }
+        routes.has_choices = (0..routes.groups.len()).any(|group| routes.is_choice(group));
         routes
     }
 
     /// Some switch has a choice.
     pub fn has_choices(&self) -> bool {
-        (0..self.groups.len()).any(|group| self.is_choice(group))
+        self.has_choices
     }
 
     /// `switch` chooses between `port` and others, whoever is sent to.

@@ -61,8 +61,7 @@ const NO_PORT: u16 = u16::MAX;
 impl Short {
     fn of(frame: &HeaderFrame) -> Option<Self> {
         let (have, len) = (frame.bytes().len(), frame.len() as u16);
-        let mut bytes = [0; SHORT];
-        bytes.get_mut(..have)?.copy_from_slice(frame.bytes());
+        let bytes = *frame.head().filter(|_| have <= SHORT)?;
         Some(Self { have: have as u8, len: len.to_ne_bytes(), bytes })
     }
 

@@ -6,6 +6,7 @@ use super::world::{Fabric, Pair, Started, SwitchNode};
 use crate::fabric::congestion::Leaving;
 use crate::fabric::hosts::Opening;
 use crate::fabric::latency::Journey;
+use crate::fabric::links::Direction;
 use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
@@ -74,6 +75,12 @@ pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps
     time * PS
 }
 
+/// From the beginning of the transmission of a frame on `dir` to its effect at the other end, but for the time its bits take.
+pub(super) fn span(spec: &FabricSpec, dir: &Direction, hosts: usize, is_pause: bool) -> Ps {
+    let out = if dir.from.node < hosts { spec.host.tx_delay.0 } else { spec.switch.egress.0 } * PS;
+    out + dir.delay + pipeline(spec, dir.to.node >= hosts, is_pause)
+}
+
 impl Fabric<'_> {
     /// Plays to the end, on so many threads at most. Returns why one played it, if more were allowed.
     pub(super) fn play(
@@ -90,7 +97,7 @@ impl Fabric<'_> {
             Ok(groups) => groups.play(self, progress),
         }
         if !self.is_over() && !self.stopped {
-            self.now = self.until();
+            self.set_now(self.until());
         }
         groups.err().filter(|_| threads > 1)
     }
@@ -133,7 +140,7 @@ impl Fabric<'_> {
                 return true;
             }
             let Some((time, _, what)) = self.queue.pop_before(limit) else { return limit < end };
-            self.now = time;
+            self.set_now(time);
             self.events += 1;
             if self.events.is_multiple_of(EVENTS_PER_STEP) && self.tell(self.events, self.done, progress) {
                 return false;
@@ -155,7 +162,7 @@ impl Fabric<'_> {
         self.stopped
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn handle(&mut self, what: Event) {
         match what {
             Event::Arrive { dir, slot } => self.arrive(dir as usize, slot),
@@ -305,43 +312,56 @@ impl Fabric<'_> {
     }
 
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`Event::Free`].
+    #[inline]
     pub(super) fn try_transmit(&mut self, dir: usize) {
         if self.lines[dir].transmitter.free() > self.now {
             return self.await_free(dir);
         }
-        let (from, ns) = (self.dirs[dir].from, self.ns());
-        if from.node < self.plan.hosts {
-            while let Some(arrival) = self.hosts[from.node].read(ns) {
-                self.arrived(&arrival);
-            }
-            if let Some(frame) = self.hosts[from.node].poll_transmit(ns) {
-                let (to, stamp) = (self.address(frame.bytes()), self.hosts[from.node].carried());
-                let mut frame = self.spares.frame(frame, to).carrying(stamp);
-                if self.latency.is_some() {
-                    let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
-                    frame.set_journey(Journey::new(dir, self.now, tx, delay));
-                }
-                self.start_transmission(dir, frame);
-                self.note_acknowledged(from.node);
-            }
-            if let Some(late) = self.hosts[from.node].take_late() {
-                self.arrived(&late);
-            }
-            let next = self.hosts[from.node].next_transmit(ns);
-            return self.schedule_next_wake(dir, next);
+        let from = self.dirs[dir].from;
+        match from.node.checked_sub(self.plan.hosts) {
+            None => self.transmit_from_host(dir, from.node),
+            Some(s) => self.transmit_from_switch(dir, s, from.port),
         }
-        let (s, port) = (from.node - self.plan.hosts, PortId(from.port as u16));
+    }
+
+    fn transmit_from_host(&mut self, dir: usize, at: usize) {
+        let ns = self.ns();
+        while let Some(arrival) = self.hosts[at].read(ns) {
+            self.arrived(&arrival);
+        }
+        let host = &mut self.hosts[at];
+        if let Some(frame) = host.poll_transmit(ns) {
+            let stamp = host.carried();
+            let to = self.address(frame.bytes());
+            let mut frame = self.spares.frame(frame, to).carrying(stamp);
+            if self.latency.is_some() {
+                let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
+                frame.set_journey(Journey::new(dir, self.now, tx, delay));
+            }
+            self.start_transmission(dir, frame);
+            self.note_acknowledged(at);
+        }
+        if let Some(late) = self.hosts[at].take_late() {
+            self.arrived(&late);
+        }
+        let next = self.hosts[at].next_transmit(ns);
+        self.schedule_next_wake(dir, next);
+    }
+
+    fn transmit_from_switch(&mut self, dir: usize, s: usize, at: usize) {
+        let (ns, port) = (self.ns(), PortId(at as u16));
         if self.switches[s].core.is_some() {
-            return self.try_transmit_core(dir, s, from.port);
+            return self.try_transmit_core(dir, s, at);
         }
+        let node = &mut self.switches[s];
         // Without a crossbar there is one part.
-        let switch = self.switches[s].part(from.port);
+        let switch = node.part(at);
         // A data frame is taken off its queue only when it can go: not beside a PFC frame.
         let budget = usize::from(!switch.generator(port).due(ns));
         let queued = self.latency.as_ref().map(|_| queued_frames(switch, port));
-        let tap = self.switches[s].transmit(0, port, budget, ns);
+        let tap = node.transmit(0, port, budget, ns);
         if let Some(frame) = tap.control {
-            self.note_pfc(s, from.port, &frame);
+            self.note_pfc(s, at, &frame);
             self.start_transmission(dir, frame);
         } else if let Some(mut frame) = tap.data {
             self.stamp(dir, s, port, &mut frame);
@@ -349,10 +369,10 @@ impl Fabric<'_> {
                 self.leaves(dir, s, port, &before, &mut frame);
             }
             self.start_transmission(dir, frame);
-            self.measure(s, from.port);
+            self.measure(s, at);
             self.frame_left(s);
         }
-        let next = self.switches[s].part_mut(from.port).next_event(port, ns);
+        let next = self.switches[s].part_mut(at).next_event(port, ns);
         self.schedule_next_wake(dir, next);
     }
 
@@ -364,7 +384,7 @@ impl Fabric<'_> {
         {
             let line = &self.lines[dir];
             let queued = self.switches[s].waiting_bytes(port.index());
-            let now = self.now.div_ceil(PS);
+            let now = self.now_ns;
             telemetry.stamp(
                 stamp,
                 &Leaving { dir, now, rate: self.dirs[dir].rate.bps(), sent: line.bytes, queued },
@@ -432,32 +452,28 @@ impl Fabric<'_> {
 
     /// Puts a frame on the wire now.
     pub(super) fn start_transmission(&mut self, dir: usize, frame: SimFrame) {
-        let (hosts, spec) = (self.plan.hosts, &self.spec.switch);
-        let (d, line) = (&self.dirs[dir], &mut self.lines[dir]);
+        let (d, line, [span, span_of_pause]) = (&self.dirs[dir], &mut self.lines[dir], self.spans[dir]);
         let len = frame.len() as u64;
-        let is_pause = is_mac_control(frame.bytes());
-        let from_host = d.from.node < hosts;
-        let begin =
-            self.now + d.delay + if from_host { self.spec.host.tx_delay.0 } else { spec.egress.0 } * PS;
-        let to_switch = d.to.node >= hosts;
-        let pipeline = pipeline(self.spec, to_switch, is_pause);
-        let tail = begin + pipeline + d.rate.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
+        // Who has an address is no pause frame.
+        let is_pause = frame.to().is_none() && is_mac_control(frame.bytes());
+        let begin = self.now + if is_pause { span_of_pause } else { span };
+        let tail = begin + d.rate.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
         line.transmitter.occupy(self.now, wire_bytes(len));
         line.carried += 1;
         line.bytes += wire_bytes(len);
         if let Some(telemetry) = &mut self.telemetry {
-            telemetry.sent(dir, wire_bytes(len), self.now.div_ceil(PS));
+            telemetry.sent(dir, wire_bytes(len), self.now_ns);
         }
         let lost = line.loses(is_pause);
         self.frames_sent += u64::from(!is_pause);
-        let dir = dir as u32;
         if lost {
             return;
         }
-        let cuts_through = to_switch && !is_pause && spec.forwarding == Forwarding::CutThrough;
-        let head = if cuts_through { begin + pipeline + d.rate.takes(HEAD_BYTES) } else { tail };
-        let is_head = head < tail;
-        let time = head.min(tail);
+        let cuts_through = self.spec.switch.forwarding == Forwarding::CutThrough
+            && !is_pause
+            && d.to.node >= self.plan.hosts;
+        let head = if cuts_through { begin + d.rate.takes(HEAD_BYTES) } else { tail };
+        let (is_head, time, dir) = (head < tail, head.min(tail), dir as u32);
         if let Some(membership) = &mut self.membership
             && let Some(group) = membership.other(d.to.node)
         {

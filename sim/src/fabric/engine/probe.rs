@@ -39,6 +39,7 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
+    #[inline]
     pub(super) fn advance(&mut self, now: Ps, from: Ps) {
         let begin = self.since.max(from);
         if now > begin {
@@ -85,7 +86,7 @@ impl Fabric<'_> {
         let Some(times) = frame.bytes().get(17..18 + 2 * PRIORITIES) else { return };
         for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
             let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
-            let more = self.timeline.pfc(self.first_port[s] + port, priority, self.now.div_ceil(PS), pause);
+            let more = self.timeline.pfc(self.first_port[s] + port, priority, self.now_ns, pause);
             self.switches[s].pausing += i32::from(more);
             self.switches[s].holding[port] += more;
         }
@@ -95,12 +96,13 @@ impl Fabric<'_> {
     }
 
     /// Brings the queue depth of a port up to date.
+    #[inline]
     pub(super) fn measure(&mut self, s: usize, port: usize) {
         let from = self.spec.measure_from.0.saturating_mul(PS);
         let node = &mut self.switches[s];
         let bytes = node.waiting_bytes(port);
         node.gauges[port].note(self.now, from, bytes);
-        self.timeline.depth(self.first_port[s] + port, self.now.div_ceil(PS), bytes);
+        self.timeline.depth(self.first_port[s] + port, self.now_ns, bytes);
     }
 
     pub(super) fn sample(&mut self) {

@@ -1,7 +1,7 @@
 //! What a fabric is made of: hosts, switches and wires, and where every flow stands.
 
 use super::core::{self, Core};
-use super::event_loop::{Event, Flying};
+use super::event_loop::{Event, Flying, span};
 use super::failures::{self, LinkChange};
 use super::groups::Membership;
 use super::held::{Held, Notes};
@@ -171,6 +171,8 @@ pub(super) struct Fabric<'a> {
     /// Bits of an address that tell hosts apart.
     pub(super) address_mask: u64,
     pub(super) dirs: Arc<[Direction]>,
+    /// Of each: from the beginning of a transmission to the effect of the frame, but for the time its bits take; of a pause frame.
+    pub(super) spans: Arc<[[Ps; 2]]>,
     /// What is known of each by who sends on it.
     pub(super) lines: Held<Box<Line>>,
     /// Outgoing direction of every port of every node.
@@ -200,6 +202,8 @@ pub(super) struct Fabric<'a> {
     pub(super) telemetry: Option<Telemetry>,
     pub(super) latency: Option<Box<LatencyRecorder>>,
     pub(super) now: Ps,
+    /// The same in whole nanoseconds, never before the event.
+    pub(super) now_ns: Nanos,
     pub(super) events: u64,
     pub(super) finite: usize,
     /// Of those, flows that were delivered, and flows of which nothing more will come.
@@ -267,6 +271,10 @@ impl<'a> Fabric<'a> {
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
         let dirs = directions(&plan);
+        let spans = dirs
+            .iter()
+            .map(|dir| [false, true].map(|is_pause| span(spec, dir, plan.hosts, is_pause)))
+            .collect();
         let lines = lines(&plan, spec.seed).map(Box::new).collect();
         let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
@@ -314,6 +322,7 @@ impl<'a> Fabric<'a> {
             owners: owners.into(),
             address_mask,
             dirs: dirs.into(),
+            spans,
             lines,
             out: out.into(),
             hosts,
@@ -329,6 +338,7 @@ impl<'a> Fabric<'a> {
             unused: Vec::new(),
             spares: Spares::default(),
             now: 0,
+            now_ns: 0,
             events: 0,
             done: 0,
             stopped: false,
@@ -346,7 +356,13 @@ impl<'a> Fabric<'a> {
     /// Whole nanoseconds, never before the event.
     #[inline]
     pub(super) fn ns(&self) -> Nanos {
-        self.now.div_ceil(PS)
+        self.now_ns
+    }
+
+    /// It is this late now.
+    #[inline]
+    pub(super) fn set_now(&mut self, now: Ps) {
+        (self.now, self.now_ns) = (now, now.div_ceil(PS));
     }
 
     #[inline]
@@ -355,6 +371,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// Whose address a frame bears; `None`: that of a group, or of whoever is at the other end of the link.
+    #[inline]
     pub(super) fn address(&self, frame: &[u8]) -> Option<Address> {
         if is_for_many(frame) {
             return None;

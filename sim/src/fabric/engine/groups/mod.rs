@@ -163,7 +163,7 @@ impl Groups {
             let all = fabric.events + events;
             if all / EVENTS_PER_STEP > told / EVENTS_PER_STEP {
                 told = all;
-                fabric.now = next;
+                fabric.set_now(next);
                 let done = fabric.done + groups.iter().map(|group| group.done).sum::<usize>();
                 if fabric.tell(all, done, progress) {
                     break Together::Stopped;

@@ -69,6 +69,7 @@ impl<'a> Fabric<'a> {
             owners: Arc::clone(&self.owners),
             address_mask: self.address_mask,
             dirs: Arc::clone(&self.dirs),
+            spans: Arc::clone(&self.spans),
             lines,
             out: Arc::clone(&self.out),
             hosts,
@@ -90,6 +91,7 @@ impl<'a> Fabric<'a> {
             telemetry: self.telemetry.clone(),
             latency: self.latency.as_ref().map(|_| Box::new(LatencyRecorder::new())),
             now: self.now,
+            now_ns: self.now_ns,
             events: 0,
             finite: self.finite,
             done: 0,
@@ -151,7 +153,7 @@ impl<'a> Fabric<'a> {
     pub(super) fn join(&mut self, mut groups: Vec<Self>, order: u64) {
         self.started.join(groups.iter_mut().map(|group| std::mem::take(&mut group.started)));
         self.pairs.join(groups.iter_mut().map(|group| std::mem::take(&mut group.pairs)));
-        self.now = groups.iter().map(|group| group.now).fold(self.now, u64::max);
+        self.set_now(groups.iter().map(|group| group.now).fold(self.now, u64::max));
         let mut queue = Queue::new(self.now, order);
         self.queue.drain().for_each(|(time, order, what)| {
             queue.push_as(time, order, what);

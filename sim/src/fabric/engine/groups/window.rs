@@ -15,7 +15,7 @@ impl Fabric<'_> {
         let Some(membership) = &mut self.membership else { return };
         membership.began = began / PS;
         while let Some((time, order, what)) = self.queue.pop_before(limit) {
-            self.now = time;
+            self.set_now(time);
             self.events += 1;
             let (asked, ended) = (self.queue.asked(), self.timeline.ended());
             self.handle(what);
