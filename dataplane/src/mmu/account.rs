@@ -47,6 +47,15 @@ impl Limit {
     pub fn bytes(self, free: u64) -> u64 {
         ((free * u64::from(self.alpha_q8)) >> 8) + self.fixed
     }
+
+    /// The least that has to be free of the pool for the limit to be so many bytes, `u64::MAX` if it never is.
+    pub fn free_for(self, bytes: u64) -> u64 {
+        match bytes.saturating_sub(self.fixed) {
+            0 => 0,
+            _ if self.alpha_q8 == 0 => u64::MAX,
+            more => (u128::from(more) << 8).div_ceil(self.alpha_q8.into()).try_into().unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// A holder of buffer space: a guaranteed minimum, then a share of a pool.
@@ -129,6 +138,18 @@ mod tests {
         }
         assert!(Limit::dynamic(8).is_none() && Limit::dynamic(-9).is_none());
         assert_eq!(Limit::fixed(5000).bytes(123), 5000);
+    }
+
+    #[test]
+    fn what_has_to_be_free_for_a_limit_is_the_least_that_gives_it() {
+        for limit in (-8..=7).filter_map(Limit::dynamic) {
+            for bytes in [1, 2, 255, 256, 257, 1_000_003] {
+                let free = limit.free_for(bytes);
+                assert!(limit.bytes(free) >= bytes && limit.bytes(free - 1) < bytes, "{limit:?} {bytes}");
+            }
+            assert_eq!(limit.free_for(0), 0);
+        }
+        assert_eq!([5000, 5001].map(|bytes| Limit::fixed(5000).free_for(bytes)), [0, u64::MAX]);
     }
 
     #[test]

@@ -168,15 +168,23 @@ impl Mmu {
     /// The same, with what all groups may resume on account of.
     #[inline(always)]
     fn resumes_with(&mut self, ix: usize, room: &ResumeRoom) -> bool {
+        let due = self.is_due(ix, room);
         let pg = &mut self.pgs[ix];
-        let due = pg.headroom_used == 0
-            && pg.account.used <= resume_point(pg, room.shared)
-            && room.headroom >= pg.headroom_limit.min(self.headroom_size);
         if due {
             pg.xoff = false;
             self.xoff_groups.remove(ix);
+        } else if pg.headroom_used == 0 {
+            self.xoff_groups.lower_floor(resumes_at(pg));
         }
         due
+    }
+
+    #[inline(always)]
+    fn is_due(&self, ix: usize, room: &ResumeRoom) -> bool {
+        let pg = &self.pgs[ix];
+        pg.headroom_used == 0
+            && pg.account.used <= resume_point(pg, room.shared)
+            && room.headroom >= pg.headroom_limit.min(self.headroom_size)
     }
 
     /// What groups may resume on account of; `None`: none may.
@@ -327,6 +335,16 @@ fn resume_point(pg: &Pg, free: u64) -> u64 {
     pg.xon.max(limit.saturating_sub(pg.xon_offset))
 }
 
+/// The free bytes of the shared pool from which on the use of a group is at its [`resume_point`] or below it.
+fn resumes_at(pg: &Pg) -> u64 {
+    let Account { reserved, used, limit } = pg.account;
+    let wanted = match used <= pg.xon {
+        true => 0,
+        false => used.saturating_add(pg.xon_offset).saturating_sub(reserved),
+    };
+    limit.free_for(wanted)
+}
+
 /// Free memory, bytes, as groups in Xoff see it.
 struct ResumeRoom {
     shared: u64,
@@ -398,11 +416,15 @@ impl Admission for Mmu {
     }
 
     fn resume_moved(&mut self, resume: &mut dyn FnMut(PgIx)) {
-        if self.xoff_groups.is_empty() {
+        // Or all would be looked at each time a frame leaves.
+        if !self.overcommitted && !self.xoff_groups.may_resume(self.free_shared()) {
+            let room = ResumeRoom { shared: self.free_shared(), headroom: self.free_headroom() };
+            debug_assert!((0..self.pgs.len()).all(|ix| !self.pgs[ix].xoff || !self.is_due(ix, &room)));
             return;
         }
         // Nothing of it changes when a group resumes.
         let Some(room) = self.resume_room() else { return };
+        self.xoff_groups.set_floor(u64::MAX);
         let mut from = 0;
         while let Some(ix) = self.xoff_groups.next(from) {
             if self.resumes_with(ix, &room) {

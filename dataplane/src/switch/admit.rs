@@ -68,7 +68,14 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
 
     /// Frames that are charged join their queue.
     #[inline(always)]
-    fn append(&mut self, port: PortId, out: PortId, queue: usize, list: &BatchList, totals: BatchTotals) {
+    pub(super) fn append(
+        &mut self,
+        port: PortId,
+        out: PortId,
+        queue: usize,
+        list: &BatchList,
+        totals: BatchTotals,
+    ) {
         if self.queues.append(port, out, queue, list, totals) {
             self.ports[out.index()].scheduler.wake(queue);
         }
@@ -141,7 +148,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     }
 
     #[inline(always)]
-    fn admit_one(&mut self, charged: Charged, out: PortId, frame: F, meta: Meta) {
+    pub(super) fn admit_one(&mut self, charged: Charged, out: PortId, frame: F, meta: Meta) {
         let mut meta = meta;
         let charge = self.admission.charge(u32::from(meta.len));
         match self.admit(charged, &frame, &mut meta, charge) {

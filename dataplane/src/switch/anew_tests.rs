@@ -25,6 +25,9 @@ use crate::types::{BURST, Burst, Mac, Nanos, PortId};
 use crate::vlan::PortVlans;
 use std::collections::BTreeSet;
 
+#[path = "single_tests.rs"]
+mod single;
+
 type Sut = Tapped<OwnedFrame>;
 
 const PORTS: u16 = 7;

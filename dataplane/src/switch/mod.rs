@@ -41,6 +41,7 @@ mod observer;
 mod params;
 mod ports;
 mod receive;
+mod single;
 mod snooping;
 mod stage;
 mod tap;

@@ -23,7 +23,7 @@ pub(super) struct Departure<'a, F, C> {
     pub rng: &'a mut Rng,
     /// Where those go that another lcore is to send.
     pub return_path: ReturnPath<'a, F>,
-    charge_of: C,
+    pub charge_of: C,
     pub out: PortId,
     pub queue: usize,
     /// Frames that others may be given to send, at most.
@@ -364,7 +364,7 @@ impl<F: Frame> OwnPort<F> {
 
     /// The first frame of an open batch, marked if the depth it leaves behind says so.
     #[inline(always)]
-    fn take_one<C: Fn(u32) -> u32>(
+    pub(super) fn take_one<C: Fn(u32) -> u32>(
         &mut self,
         batch: &mut FrameBatch<F>,
         standing: &Standing,

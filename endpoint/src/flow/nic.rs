@@ -170,7 +170,9 @@ impl Nic {
             match self.senders.get_mut(at) {
                 Some(sender) => {
                     sender.on_answer(&headers, bytes, stamp, now);
-                    self.completed.extend(std::iter::from_fn(|| sender.take_completed()));
+                    while let Some(flow) = sender.take_completed() {
+                        self.completed.push_back(flow);
+                    }
                     if sender.is_done() {
                         self.retire(headers.qpn);
                     }
@@ -243,7 +245,9 @@ impl Nic {
                 continue;
             }
             let frame = sender.send(now);
-            self.completed.extend(std::iter::from_fn(|| sender.take_completed()));
+            while let Some(flow) = sender.take_completed() {
+                self.completed.push_back(flow);
+            }
             self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
             self.turn = at + 1;
             if sender.is_done() {

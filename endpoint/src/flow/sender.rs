@@ -147,8 +147,9 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug)]
 struct Message {
     flow: Flow,
-    /// Number of its first packet, from the first of the queue pair.
+    /// Number of its first packet, from the first of the queue pair, and the one after its last.
     first: u64,
+    end: u64,
     /// Number of its first work request.
     first_request: u64,
     sent: Sent,
@@ -246,10 +247,11 @@ impl Sender {
     pub fn append(&mut self, flow: Flow) {
         self.due = None;
         let first_request = self.messages.last().map_or(0, |m| {
-            if self.request == 0 { 0 } else { m.first_request + m.flow.packets().div_ceil(self.request) }
+            if self.request == 0 { 0 } else { m.first_request + (m.end - m.first).div_ceil(self.request) }
         });
-        self.messages.push(Message { flow, first: self.packets, first_request, sent: Sent::default() });
-        self.packets += flow.packets();
+        let (first, end) = (self.packets, self.packets + flow.packets());
+        self.messages.push(Message { flow, first, end, first_request, sent: Sent::default() });
+        self.packets = end;
     }
 
     /// What the queue pair is: the flow it was made for.
@@ -264,8 +266,7 @@ impl Sender {
 
     /// Every packet of message `nth` has been sent, lost or not.
     pub fn has_sent(&self, nth: usize) -> bool {
-        let Message { flow, first, .. } = &self.messages[nth];
-        first + flow.packets() <= self.flight.sent_end()
+        self.messages[nth].end <= self.flight.sent_end()
     }
 
     /// Rate it may send at now, bits/s; `None`: whatever the link does.
@@ -300,9 +301,9 @@ impl Sender {
 
     /// The flow of the next message that is complete, each once: all of it is acknowledged or, of datagrams, sent.
     pub(super) fn take_completed(&mut self) -> Option<u32> {
-        let Message { flow, first, .. } = *self.messages.get(self.completed)?;
+        let Message { flow, end, .. } = self.messages.get(self.completed)?;
         let upto = if flow.transport.is_reliable() { self.flight.una() } else { self.flight.next() };
-        let complete = first + flow.packets() <= upto;
+        let complete = *end <= upto;
         self.completed += usize::from(complete);
         complete.then_some(flow.id)
     }
@@ -460,9 +461,9 @@ impl Sender {
         let lost = self.lost();
         let number = lost.unwrap_or(self.flight.next());
         let at = self.of(number);
-        let Message { flow, first, .. } = self.messages[at];
+        let Message { flow, first, end, .. } = self.messages[at];
         let packet = number - first;
-        let last = packet + 1 == flow.packets();
+        let last = number + 1 == end;
         let (opcode, ack_req) = match flow.transport {
             Transport::Unreliable => (Opcode::UC_SEND_ONLY, false),
             Transport::Reliable | Transport::SelectiveRepeat(_) => {

@@ -120,6 +120,7 @@ impl Mmu {
         // Headroom and flooded copies wait in lossless queues too: only a pool nothing can fill never refuses (B11).
         let unlimited = params.total.saturating_mul(self.ports as u64);
         self.egress_size = [lossy.unwrap_or(shared + params.reserved()), lossless.unwrap_or(unlimited)];
+        self.xoff_groups.set_floor(0);
         for (pg, p) in self.pgs.iter_mut().zip(&params.pgs) {
             // Moving the minimum moves bytes between the guaranteed part and the pool.
             let before = pg.account.shared();

@@ -5,17 +5,14 @@
 pub(super) struct XoffGroups {
     words: Box<[u64]>,
     count: u32,
+    /// None of those without headroom can resume while less of the shared pool is free, bytes.
+    floor: u64,
 }
 
 impl XoffGroups {
     /// None of `groups` groups.
     pub fn new(groups: usize) -> Self {
-        Self { words: vec![0; groups.div_ceil(64)].into_boxed_slice(), count: 0 }
-    }
-
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
+        Self { words: vec![0; groups.div_ceil(64)].into_boxed_slice(), count: 0, floor: 0 }
     }
 
     pub fn insert(&mut self, group: usize) {
@@ -23,6 +20,7 @@ impl XoffGroups {
         let word = &mut self.words[group / 64];
         self.count += u32::from(*word & bit == 0);
         *word |= bit;
+        self.floor = 0;
     }
 
     pub fn remove(&mut self, group: usize) {
@@ -34,7 +32,23 @@ impl XoffGroups {
 
     pub fn clear(&mut self) {
         self.words.fill(0);
-        self.count = 0;
+        (self.count, self.floor) = (0, 0);
+    }
+
+    /// One of them may be able to resume now that so many bytes are free.
+    #[inline(always)]
+    pub fn may_resume(&self, free: u64) -> bool {
+        self.count > 0 && free >= self.floor
+    }
+
+    /// None of them can resume before so many bytes are free.
+    pub fn set_floor(&mut self, free: u64) {
+        self.floor = free;
+    }
+
+    /// One of them can resume when so many bytes are free.
+    pub fn lower_floor(&mut self, free: u64) {
+        self.floor = self.floor.min(free);
     }
 
     /// The first group of the set from `from` on.
@@ -74,7 +88,7 @@ mod tests {
                 groups.clear();
                 want.clear();
             }
-            assert_eq!(groups.is_empty(), want.is_empty());
+            assert_eq!(groups.may_resume(0), !want.is_empty());
             let from = rng.next_u32() as usize % 260;
             assert_eq!(groups.next(from), want.range(from..).next().copied());
         }

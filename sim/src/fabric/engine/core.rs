@@ -271,7 +271,14 @@ impl Fabric<'_> {
     }
 
     /// Something may be able to cross: the next slot is due.
+    #[inline]
     pub(super) fn kick_core(&mut self, s: usize) {
+        if self.switches[s].core.is_some() {
+            self.expect_slot(s);
+        }
+    }
+
+    fn expect_slot(&mut self, s: usize) {
         let now = self.now;
         let Some(core) = &mut self.switches[s].core else { return };
         let at = core.last.map_or(now, |last| now.max(last + core.slot));
@@ -364,7 +371,7 @@ impl Fabric<'_> {
         let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
         let node = &mut self.switches[s];
         node.part_mut(input).hold_back(id, !(1 << queue));
-        let tap = node.transmit(input, id, 1, ns);
+        let tap = node.transmit(input, id, ns);
         let part = node.part_mut(input);
         part.hold_back(id, 0);
         let held = part.reaction(id).held_ns(queue, ns);

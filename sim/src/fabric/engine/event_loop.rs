@@ -355,11 +355,8 @@ impl Fabric<'_> {
         }
         let node = &mut self.switches[s];
         // Without a crossbar there is one part.
-        let switch = node.part(at);
-        // A data frame is taken off its queue only when it can go: not beside a PFC frame.
-        let budget = usize::from(!switch.generator(port).due(ns));
-        let queued = self.latency.as_ref().map(|_| queued_frames(switch, port));
-        let tap = node.transmit(0, port, budget, ns);
+        let queued = self.latency.as_ref().map(|_| queued_frames(node.part(at), port));
+        let tap = node.transmit(0, port, ns);
         if let Some(frame) = tap.control {
             self.note_pfc(s, at, &frame);
             self.start_transmission(dir, frame);
@@ -564,14 +561,15 @@ impl Fabric<'_> {
                 queued_frames(node.part(to.port), PortId(port as u16)).iter().sum()
             };
             let before = held(node);
-            node.receive(to.port, frame, false, ns);
+            node.receive(to.port, frame, ns);
             let admitted = held(node) > before;
             if let (true, Some(core)) = (admitted, &mut node.core) {
                 core.admitted(to.port, port);
             }
+        } else if egress.is_none() && is_mac_control(frame.bytes()) {
+            node.receive_pfc(to.port, &frame, ns);
         } else {
-            let is_pfc = egress.is_none() && is_mac_control(frame.bytes());
-            node.receive(to.port, frame, is_pfc, ns);
+            node.receive(to.port, frame, ns);
         }
         let switch = self.switches[s].part(to.port);
         // What came in can only have filled its own groups.
@@ -612,7 +610,7 @@ impl Fabric<'_> {
             (0..ports).map(of_port).collect()
         };
         let before = held(node);
-        node.receive(to.port, frame, false, ns);
+        node.receive(to.port, frame, ns);
         let after = held(node);
         let copied: Vec<usize> = (0..ports).filter(|port| after[*port] > before[*port]).collect();
         if let Some(core) = &mut node.core {

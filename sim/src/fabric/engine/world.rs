@@ -39,7 +39,7 @@ use weir_config::Config;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::Wire;
-use weir_dataplane::types::{Burst, Mac, Nanos, PortId};
+use weir_dataplane::types::{Mac, Nanos, PortId};
 use weir_endpoint::flow::HeaderFrame;
 
 /// The group bit of a destination, which MAC control has, too.
@@ -113,27 +113,28 @@ impl SwitchNode {
         }
     }
 
-    /// Hands a frame to what receives by `port`; with a crossbar a PFC frame to all, as each holds frames for the port.
-    pub(super) fn receive(&mut self, port: usize, frame: SimFrame, is_pfc: bool, ns: Nanos) {
-        let (first, last) = match self.parts.len() - 1 {
-            0 => (0, 0),
-            last if is_pfc => (0, last),
-            _ => (port, port),
-        };
-        let mut frame = Some(frame);
-        for at in first..=last {
-            let next = if at == last { frame.take() } else { frame.as_ref().and_then(SimFrame::share) };
-            let Some(next) = next else { continue };
-            let mut burst = Burst::new();
-            burst.push(next);
-            self.parts[at].receive(PortId(port as u16), &mut burst, ns);
-        }
+    /// Hands a frame to what receives by `port`.
+    #[inline]
+    pub(super) fn receive(&mut self, port: usize, frame: SimFrame, ns: Nanos) {
+        self.part_mut(port).receive_one(PortId(port as u16), frame, ns);
     }
 
-    /// Lets part `part` send by `port`.
-    pub(super) fn transmit(&mut self, part: usize, port: PortId, budget: usize, ns: Nanos) -> OneFrameWire {
+    /// The same of a PFC frame: with a crossbar to all parts, as each holds frames for the port.
+    pub(super) fn receive_pfc(&mut self, port: usize, frame: &SimFrame, ns: Nanos) {
+        let id = PortId(port as u16);
+        self.parts.iter_mut().for_each(|part| part.receive_one(id, frame.clone(), ns));
+    }
+
+    /// Lets part `part` send by `port`, one frame. A data frame is taken off its queue only when it can go: not beside a PFC frame.
+    #[inline]
+    pub(super) fn transmit(&mut self, part: usize, port: PortId, ns: Nanos) -> OneFrameWire {
+        let switch = &mut self.parts[part];
+        let due = switch.generator(port).due(ns);
+        if !due && switch.is_plain() {
+            return OneFrameWire { data: switch.transmit_one(port, ns), control: None };
+        }
         let mut tap = OneFrameWire::default();
-        self.parts[part].transmit(port, budget, ns, &mut tap);
+        switch.transmit(port, usize::from(!due), ns, &mut tap);
         tap
     }
 }

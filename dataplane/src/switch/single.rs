@@ -1,0 +1,103 @@
+//! Frames one by one, for who has no bursts of them: a simulation, where each comes at a time of its own. What happens to a frame
+//! is what happens to it in [`Switch::receive`] and [`Switch::transmit`], by the same steps; what those do to treat many frames
+//! together, sorting them by decision and standing in the stage, is left out.
+
+use super::gate::Charged;
+use super::handoff::ReturnPath;
+use super::receive::header_of;
+use super::stage::Staged;
+use super::transmit::Departure;
+use super::{Observer, OwnPort, Switch};
+use crate::egress::{BatchList, BatchTotals, Meta};
+use crate::frame::Frame;
+use crate::mmu::Admission;
+use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+
+impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
+    /// [`Switch::receive`] of one frame. It goes the short way if a decision about its kind is kept and nothing is to be done to it
+    /// but to queue it.
+    #[inline]
+    pub fn receive_one(&mut self, port: PortId, frame: F, now: Nanos) {
+        self.sync_flow_cache();
+        let OwnPort { params, refuses, .. } = &self.ports[port.index()];
+        let plain = refuses.is_none()
+            && !params.complete_checksums
+            && params.vlans.is_none()
+            && self.is_plain()
+            && self.queues.has_room();
+        let stamp = self.flow_cache.stamp(port);
+        let decision = self.flow_cache.decision(&params.profile, stamp, &frame);
+        if !plain || !decision.is_decided() || decision.is_open() || decision.is_refused() {
+            let mut burst = Burst::new();
+            burst.push(frame);
+            return self.receive(port, &mut burst, now);
+        }
+        self.received_since_tick += 1;
+        let (out, queue) = (decision.out(), decision.queue() as usize % PRIORITIES);
+        let (len, header) = (frame.len() as u16, header_of(port, decision, now));
+        let held_ns = self.held_ns(decision.queue() as usize, now);
+        let bytes = u32::from(len);
+        let totals = BatchTotals { frames: 1, bytes, charge: self.admission.charge(bytes) };
+        self.count_received(port, decision.tc(), 1, u64::from(bytes));
+        let charged = Charged::Both(out);
+        if !self.admit_all(charged, decision.pg(), queue, totals) {
+            return self.admit_one(charged, out, frame, Meta { header, len, held_ns });
+        }
+        let Self { queues, admission, .. } = self;
+        let mut list = BatchList::NONE;
+        // There is room.
+        if queues.extend(&mut list, &header, held_ns, frame).is_ok() {
+            queues.seal(&list, |len| admission.charge(len));
+            self.append(port, out, queue, &list, totals);
+        }
+    }
+
+    /// The frame that [`Switch::transmit`] with a budget of one hands to the wire next, if no control frame is due: the wire takes
+    /// it for certain. For a switch that is one shard; where frames that leave are mirrored or followed `None`, though there may be
+    /// one ([`Switch::is_plain`]).
+    #[inline]
+    pub fn transmit_one(&mut self, out: PortId, now: Nanos) -> Option<F> {
+        debug_assert!(self.is_plain());
+        let Self { ports, queues, rng, admission, peers, owner, .. } = self;
+        let port = &mut ports[out.index()];
+        debug_assert!(port.stage.is_empty());
+        let ready = queues.occupied(out);
+        if ready == 0 || !port.status.is_up() {
+            return None;
+        }
+        let ready = ready & !port.blocked(queues, out, now);
+        if let Some(shaper) = &mut port.shaper {
+            shaper.refill(now);
+            if !shaper.open() {
+                return None;
+            }
+        }
+        port.scheduler.refill(now);
+        let queue = port.scheduler.pick(ready)?.queue;
+        let (ix, standing) = queues.front(out, queue)?;
+        let batch = queues.batch_mut(ix)?;
+        let (header, paused_ns) = (batch.header(), standing.held_ns.wrapping_sub(batch.held_ns()));
+        let charge_of = |len| admission.charge(len);
+        let return_path = ReturnPath { peers, owner };
+        let mut departure = Departure { rng, return_path, charge_of, out, queue, granted: 0, watched: None };
+        let (frame, front) = port.take_one(batch, &standing, &mut departure)?;
+        queues.left(out, queue, front.totals);
+        if let Some(shaper) = &mut port.shaper {
+            shaper.pay_and_open(front.wire);
+        }
+        port.scheduler.sent(queue, 1, front.wire, front.wire);
+        if let Some(bursts) = &mut port.bursts {
+            bursts.shrunk(queue, queues.bytes(out, queue), now);
+        }
+        let sent = Staged { header, totals: front.totals, out, paused_ns };
+        port.note_sent(&sent, now);
+        self.release_staged(&sent);
+        Some(frame)
+    }
+
+    /// Nobody is shown or given a copy of what leaves, and no other shard sends any of it.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.mirrors.is_empty() && self.peers.len() <= 1 && !self.observer.looks_on()
+    }
+}
