@@ -65,7 +65,7 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
     };
     unless(speaks_rclink, "host.rclink", "hosts speak RoCEv2".into());
     unless(!speaks_rclink, "host.cnp_priority", "RC Link has a class for CNPs".into());
-    let algorithms: [(&str, &[Congestion]); 18] = [
+    let algorithms: [(&str, &[Congestion]); 17] = [
         ("host.dcqcn", &[Dcqcn]),
         ("host.hpcc", &[Hpcc, HpccPint]),
         ("host.hpcc.log_base", &[HpccPint]),
@@ -81,7 +81,6 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
         ("host.window", &[Hpcc, HpccPint, Timely, Dctcp]),
         ("host.window_bytes", &[Hpcc, HpccPint, Timely, Dctcp, FixedWindow]),
         ("host.base_rtt", &[Hpcc, HpccPint, Nscc]),
-        ("host.rclink.cc_window", &[Backoff]),
         ("host.rclink.cut_period", &[Backoff]),
         ("host.rclink.raise_period", &[Backoff]),
     ];
@@ -93,6 +92,9 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
         };
         unless(used(all), key, why);
     }
+    let counted = used(&[Backoff]) || pairs().any(|w| w.rate.is_some());
+    let all_at_once = "no flow has a `rate` or congestion_control = backoff; take it out, or set one";
+    unless(counted, "host.rclink.cc_window", all_at_once.into());
     let no_window =
         "timely without `window` goes by its rate alone; set window = fixed or variable, or take it out";
     let has_one = host.window.is_some() || used(&[Hpcc, HpccPint, Dctcp, FixedWindow]);
@@ -219,6 +221,7 @@ mod tests {
             ("ack_every = 4", "reliable = false", "host.ack_every", "", ""),
             ("timeout = \"9us\"", "reliable = false", "host.timeout", "", ""),
             ("rclink.cc_window = \"8us\"", "", "host.rclink.cc_window", "", "cc = \"backoff\""),
+            ("rclink.cc_window = \"8us\"", "", "host.rclink.cc_window", "", "rate = \"1G\""),
             ("rclink.cut_period = \"8us\"", "", "host.rclink.cut_period", "", "cc = \"backoff\""),
             ("rclink.raise_period = \"8us\"", "", "host.rclink.raise_period", "", "cc = \"backoff\""),
             ("rclink.window = 9", "", "host.rclink.window", "", ""),

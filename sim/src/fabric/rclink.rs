@@ -3,17 +3,19 @@
 use super::FabricError;
 use super::spec::{CcWindow, FabricSpec, FlowControlKind, FrameType, LinkFormat, Protocol};
 use super::topology::Plan;
+use super::units::Rate;
 use super::workload::{Carriage, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::{Nanos, PRIORITIES};
-use weir_endpoint::flow::RcLinkNicConfig;
+use weir_endpoint::flow::{Pace, RcLinkNicConfig};
 use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
-use weir_endpoint::rclink::cc_window::Window;
+use weir_endpoint::rclink::cc_window::{MAX_LENGTH_THR, Window};
 use weir_endpoint::rclink::class::{Class, ClassMap};
 use weir_endpoint::rclink::endpoint::FlowControl;
 use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
+use weir_layout::counted;
 
 /// Queue pairs of an RC Link endpoint.
 const QP_NUMBERS: usize = 8192;
@@ -121,16 +123,21 @@ pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ip
             .map_or_else(|| round_trip(spec, wire.rate.0, wire.delay.0), |time| time.0),
         retransmit: link.retransmit,
         window: link.window,
-        cc_window: match link.cc_window {
-            CcWindow::Us4 => Window::Us4,
-            CcWindow::Us8 => Window::Us8,
-            CcWindow::Us16 => Window::Us16,
-            CcWindow::Us32 => Window::Us32,
-            CcWindow::Us65 => Window::Us65,
-        },
+        cc_window: cc_window(spec).0,
         cnp_merge: spec.host.cnp_interval.0,
         cut_period: link.cut_period.0,
         raise_period: link.raise_period.0,
+    }
+}
+
+/// The window that rates are counted in, and its word.
+fn cc_window(spec: &FabricSpec) -> (Window, &'static str) {
+    match spec.host.rclink.cc_window {
+        CcWindow::Us4 => (Window::Us4, "4us"),
+        CcWindow::Us8 => (Window::Us8, "8us"),
+        CcWindow::Us16 => (Window::Us16, "16us"),
+        CcWindow::Us32 => (Window::Us32, "32us"),
+        CcWindow::Us65 => (Window::Us65, "65us"),
     }
 }
 
@@ -231,14 +238,72 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     Ok(())
 }
 
-/// Queue pairs that cannot be: more than numbers of 13 bits, hosts of one address, or in Lite two that nothing tells apart.
+/// Queue pairs by the number of their first flow.
+fn pairs<'a>(flows: impl Iterator<Item = &'a Planned>) -> impl Iterator<Item = &'a Planned> {
+    flows.filter(|f| f.pair == f.flow.id && f.carriage == Carriage::Pair)
+}
+
+/// Rate on the wire that a queue pair is to have, bit/s.
+fn rate_of(plan: &Plan, planned: &Planned) -> u64 {
+    let line = plan.links[plan.ports[planned.from][0]].spec.rate.0;
+    match planned.flow.pace {
+        Pace::Fixed(rate) => rate.min(line),
+        _ => line,
+    }
+}
+
+/// A rate that no number of whole bytes in a window comes to.
+fn check_windows(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
+    let (window, word) = cc_window(spec);
+    let bytes = |rate: u64| u128::from(rate) * u128::from(window.ns()) / 8_000_000_000;
+    let fits = |rate: &u64| (1..=MAX_LENGTH_THR.into()).contains(&bytes(*rate));
+    let rates = pairs(flows.iter()).map(|f| rate_of(plan, f));
+    let Some(rate) = rates.into_iter().find(|rate| !fits(rate)) else { return Ok(()) };
+    let must = format!(
+        "one in which a queue pair sends 1 to {MAX_LENGTH_THR} bytes: at {} it is {}; or give it another `rate`",
+        Rate::of(rate),
+        bytes(rate)
+    );
+    Err(FabricError::Range { what: "host.rclink.cc_window".into(), got: word.into(), must })
+}
+
+/// Of rates that are rounded down by more than a thousandth, in sentences.
+pub(super) fn notes<'a>(
+    spec: &FabricSpec,
+    plan: &Plan,
+    flows: impl Iterator<Item = &'a Planned>,
+) -> Vec<String> {
+    if spec.host.protocol != Protocol::Rclink {
+        return Vec::new();
+    }
+    let (window, word) = cc_window(spec);
+    let mut rounded: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+    for rate in pairs(flows).map(|f| rate_of(plan, f)) {
+        let is = u64::from(window.bytes(rate)) * 8_000_000_000 / window.ns();
+        if rate - is.min(rate) > rate / 1000 {
+            *rounded.entry((rate, is)).or_default() += 1;
+        }
+    }
+    let sentence = |((rate, is), count)| {
+        format!(
+            "The rate of {} is {is} bit/s, not {}: whole bytes are sent in each window (`cc_window`, {word}). Remedy: a longer \
+             window, or another `rate`.",
+            counted(count, "queue pair"),
+            Rate::of(rate)
+        )
+    };
+    rounded.into_iter().map(sentence).collect()
+}
+
+/// Queue pairs that cannot be: more than numbers of 13 bits, hosts of one address, in Lite two that nothing tells apart, or rates that
+/// windows do not have.
 ///
 /// # Errors
 /// Which.
 pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result<(), FabricError> {
     let refuse =
         |what: &str, got: String, must: String| Err(FabricError::Range { what: what.into(), got, must });
-    let pairs = || flows.iter().filter(|f| f.pair == f.flow.id && f.carriage == Carriage::Pair);
+    let pairs = || pairs(flows.iter());
     let mut ends = vec![0; plan.hosts];
     pairs().flat_map(|f| [f.from, f.to]).for_each(|host| ends[host] += 1);
     if let Some(most) = ends.into_iter().max().filter(|most| *most > QP_NUMBERS) {
@@ -268,5 +333,5 @@ pub(super) fn count(spec: &FabricSpec, plan: &Plan, flows: &[Planned]) -> Result
             return refuse("host.rclink.format", format_word(spec).into(), must);
         }
     }
-    Ok(())
+    check_windows(spec, plan, flows)
 }

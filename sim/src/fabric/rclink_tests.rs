@@ -136,6 +136,38 @@ fn a_rate_is_that_on_the_wire() {
     }
 }
 
+/// A window counts whole bytes: what a rate loses by that is told, and one that windows do not have is refused.
+#[test]
+fn rates_are_whole_bytes_in_a_window() {
+    let text = |rate: &str, window: &str| {
+        format!(
+            "name = \"rate\"\nstop_time = \"100ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"800G\"\n[host]\n\
+             protocol = \"rclink\"\n[host.rclink]\ncc_window = \"{window}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\n\
+             to = \"h1\"\nbytes = 10000\n{rate}\n"
+        )
+    };
+    let notes = |rate: &str, window: &str, bps: u64| {
+        let report = play(&text(rate, window));
+        assert_eq!((report.verdict, report.flows[0].rate_bps), ("PASS", Some(bps)), "{rate} {window}");
+        report.why.into_iter().filter(|why| why.contains("whole bytes")).collect::<Vec<_>>()
+    };
+    let told = notes("rate = \"3M\"", "4us", 1_953_125);
+    assert!(
+        told.len() == 1 && told[0].starts_with("The rate of 1 queue pair is 1953125 bit/s, not 3M"),
+        "{told:?}"
+    );
+    assert_eq!(notes("rate = \"3M\"", "65us", 2_929_687).len(), 1);
+    assert!(notes("rate = 31250000", "4us", 31_250_000).is_empty());
+    assert!(notes("rate = \"33.3G\"", "4us", 33_298_828_125).is_empty());
+    for (rate, window, bytes) in [("rate = \"1M\"", "4us", 0), ("rate = \"800G\"", "65us", 6_553_600)] {
+        let said = refused(&text(rate, window));
+        let wanted = format!(
+            "host.rclink.cc_window is {window}; it must be one in which a queue pair sends 1 to 4194303 bytes: at "
+        );
+        assert!(said.contains(&wanted) && said.contains(&format!("it is {bytes};")), "{said}");
+    }
+}
+
 /// Hosts send PFC frames for their receive memories: where switches send none, nothing says that there were none.
 #[test]
 fn pauses_of_hosts_are_told_where_switches_send_none() {

@@ -157,6 +157,7 @@ impl Fabric<'_> {
             notes: [
                 workload::notes(&self.plan, self.spec.stop_time.0, self.flows.iter()),
                 congestion::notes(self.flows.iter()),
+                rclink::notes(self.spec, &self.plan, self.flows.iter()),
                 self.misplaced(),
             ]
             .concat(),
