@@ -147,7 +147,7 @@ function head() {
     [s.slowdown_milli ? milli(s.slowdown_milli.p99) : "–", "slowdown p99"],
   ];
   if (DATA.level !== "flow") figures.push(
-    [count(s.frames_sent), "data frames"],
+    [count(s.frames_sent), "frames sent, once per link"],
     [count(s.frames_dropped), "dropped", s.frames_dropped > 0],
     [count(s.frames_lost), "lost on links"],
     [count(s.pfc_pauses), s.host_pfc_frames ? "pause frames of switches" : "pause frames"],

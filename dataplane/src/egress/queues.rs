@@ -125,12 +125,24 @@ pub struct Queues<F: Frame> {
 }
 
 impl<F: Frame> Queues<F> {
-    /// Room for `frames` frames at least between `ports` ports: so many batches.
+    /// [`Queues::try_new`] of few frames.
+    #[cfg(test)]
     pub fn new(ports: usize, frames: usize, order: VoqOrder) -> Self {
-        Self {
+        Self::try_new(ports, frames, order).unwrap()
+    }
+
+    /// Room for `frames` frames at least between `ports` ports: so many batches.
+    ///
+    /// # Errors
+    /// There is not so much memory; the bytes that were asked for.
+    pub fn try_new(ports: usize, frames: usize, order: VoqOrder) -> Result<Self, usize> {
+        // Memory is reserved here and touched when it is needed: no allocation while frames flow.
+        let mut batches = Vec::new();
+        let bytes = frames.saturating_mul(size_of::<FrameBatch<F>>());
+        batches.try_reserve_exact(frames).map_err(|_| bytes)?;
+        Ok(Self {
             free: NIL,
-            // Memory is reserved here and touched when it is needed: no allocation while frames flow.
-            batches: Vec::with_capacity(frames),
+            batches,
             most: frames,
             held: 0,
             voqs: vec![
@@ -145,7 +157,7 @@ impl<F: Frame> Queues<F> {
             carried: vec![0; ports * ports],
             ports,
             order,
-        }
+        })
     }
 
     /// A free batch is there for one more frame.

@@ -173,6 +173,16 @@ pub enum SwitchError {
         /// Ports of the switch.
         ports: usize,
     },
+    /// More frames than there is memory for.
+    #[error(
+        "a buffer of {frames} frames takes {bytes} bytes to keep their places, more than there is memory for; reduce `buffer.size`"
+    )]
+    Memory {
+        /// Frames that fit into the buffer.
+        frames: usize,
+        /// Bytes to hold what waits.
+        bytes: usize,
+    },
 }
 
 /// Ports whose frames have the same shape: a frame never leaves by a port of another format.
@@ -284,6 +294,8 @@ impl<F: Frame, A: Admission, O: Observer + Default> Switch<F, A, O> {
         if params.mmu.ports() != n {
             return Err(SwitchError::MmuPorts { mmu: params.mmu.ports(), ports: n });
         }
+        let no_memory = |bytes| SwitchError::Memory { frames: params.frames, bytes };
+        let queues = Queues::try_new(n, params.frames, params.voq).map_err(no_memory)?;
         let ageing = Ageing::new(params.ageing);
         let mut fdb = Fdb::new(params.fdb_capacity, ageing.ticks(), params.seed);
         for (key, port) in &params.stations {
@@ -372,7 +384,7 @@ impl<F: Frame, A: Admission, O: Observer + Default> Switch<F, A, O> {
             flushing: PortSet::default(),
             granted: PortSet::default(),
             buffers: if peers.len() > 1 { stock(params.frames) } else { Vec::new() },
-            queues: Queues::new(n, params.frames, params.voq),
+            queues,
             rng: Rng::new(params.seed ^ shard as u64),
             peers,
             first_peer: 0,

@@ -362,3 +362,47 @@ fn no_flow_is_faster_than_alone() {
         assert_eq!(early.count(), 0, "{kind}");
     }
 }
+
+/// Two failures within one convergence: routes of the first know nothing of the second until its own time has passed, so what goes
+/// that way is lost on the link.
+#[test]
+fn routes_know_of_no_failure_before_its_own_convergence() {
+    let failure = |b: &str, at: u32| format!("[[failure]]\na = \"a\"\nb = \"{b}\"\nat = \"{at}us\"\n");
+    let play = |failures: &str| {
+        play(&format!(
+            "name = \"r\"\nstop_time = \"2ms\"\n[routing]\nconvergence = \"50us\"\n{failures}[topology]\nkind = \"custom\"\n\
+             hosts = [\"h0\", \"h1\"]\nswitches = [\"a\", \"b\", \"c\"]\nlinks = [{{ a = \"h0\", b = \"a\" }}, {{ a = \"h1\", b = \"b\" }}, \
+             {{ a = \"a\", b = \"b\" }}, {{ a = \"a\", b = \"c\" }}, {{ a = \"c\", b = \"b\" }}]\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"10MB\"\nreliable = false\n"
+        ))
+    };
+    let lost = |report: &Report, to: &str| {
+        let link = report.links.iter().find(|link| link.from == "a" && link.to == to);
+        link.unwrap().lost_down
+    };
+    let both = play(&[failure("b", 100), failure("c", 120)].concat());
+    // A frame of 1000 bytes of payload takes 86 ns: 50 us of them on one link, 20 us on the other.
+    let frames = |us: u64| us * 1000 / 86;
+    let [to_b, to_c] = ["b", "c"].map(|to| lost(&both, to));
+    assert!(to_b.abs_diff(frames(50)) < 40 && to_c.abs_diff(frames(20)) < 40, "{to_b} {to_c}");
+    // A link that is repaired before anybody knows is not used until its repair is known.
+    let repaired = failure("b", 100).replace("\n[", "[") + "repair = \"110us\"\n";
+    let other = play(&repaired).links.iter().find(|link| link.from == "a" && link.to == "c").unwrap().frames;
+    assert!(other.abs_diff(frames(10)) < 40, "{other}");
+}
+
+/// More frames than there is memory for are refused, and so are places of a storage workload that it never uses.
+#[test]
+fn what_no_memory_holds_is_refused_or_not_asked_for() {
+    let file = include_str!("../../../configs/sim/incast.toml");
+    let size = file.lines().find(|line| line.starts_with("size = ")).unwrap();
+    let error = load("t", &file.replace(size, "size = \"1000GiB\"")).and_then(|spec| run(&spec));
+    assert!(
+        error.as_ref().is_err_and(|error| error.to_string().contains("reduce `buffer.size`")),
+        "{error:?}"
+    );
+    let file = include_str!("../../../configs/sim/pipeline.toml");
+    let depth = file.lines().find(|line| line.starts_with("depth = ")).unwrap();
+    let of = |depth_is: &str| run(&load("t", &file.replace(depth, depth_is)).unwrap()).unwrap().flows;
+    assert_eq!(of("depth = 1000000000000"), of("depth = 1000000"));
+}

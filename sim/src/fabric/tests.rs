@@ -1012,3 +1012,22 @@ fn pauses_both_ways_over_a_link_are_no_deadlock() {
         assert!(both > 0, "{profile}: both trunk ports were paused at the end of some run");
     }
 }
+
+/// A watchdog that drops what waits in a queue changes its depth: nothing of it is left in samples, timeline and means.
+#[test]
+fn depths_follow_what_a_watchdog_drops() {
+    let report = play(
+        "name = \"x\"\nstop_time = \"20ms\"\nsample = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"slow\"]\n\
+         switches = [\"s0\", \"s1\"]\nlinks = [{ a = \"a\", b = \"s0\" }, { a = \"s0\", b = \"s1\" }, \
+         { a = \"slow\", b = \"s1\", rate = \"100M\" }]\n[link]\nrate = \"100G\"\n[switch.config.buffer]\nsize = \"1MiB\"\n\
+         [switch.config.port_defaults]\nmtu = 1600\n[switch.config.watchdog]\nallow_short = true\ndetection_time = \"100us\"\n\
+         restoration_time = \"100us\"\npoll_interval = \"20us\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"slow\"\n\
+         bytes = 600000\nreliable = false\nrate = \"20G\"\n",
+    );
+    let s0 = &report.switches[0].ports[1];
+    let dropped: u64 = s0.drops.iter().map(|(_, count)| count).sum();
+    assert!(dropped > 100 && s0.queue_max > 100_000, "{dropped} {}", s0.queue_max);
+    // The first switch is empty after a few hundred microseconds.
+    assert!(s0.queue_mean.unwrap() < 10_000, "{:?}", s0.queue_mean);
+    assert!(report.samples[1..].iter().all(|sample| sample.queues[0] == 0), "{:?}", report.samples);
+}

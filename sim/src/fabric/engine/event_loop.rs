@@ -48,8 +48,8 @@ pub(super) enum Event {
     Window,
     /// A link goes down or up: an entry of the list of them.
     Link { change: u32 },
-    /// Routes are those over the links that are up.
-    Converge,
+    /// Routes are those over the links that were up after this change.
+    Converge { change: u32 },
     /// A computation is over.
     Computed { op: u32 },
     /// Queue pairs are told something.
@@ -186,7 +186,7 @@ impl Fabric<'_> {
             Event::Sample => self.sample(),
             Event::Window => self.end_window(),
             Event::Link { change } => self.change_link(change as usize),
-            Event::Converge => self.converge(),
+            Event::Converge { change } => self.converge(change as usize),
             Event::Computed { op } => self.computed(op),
             Event::Order { order } => self.obey(order),
         }
@@ -430,6 +430,12 @@ impl Fabric<'_> {
     pub(super) fn run_switch_timers(&mut self, s: usize) {
         let ns = self.ns();
         self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
+        for port in 0..self.switches[s].gauges.len() {
+            // The watchdog drops what waits in a queue.
+            if self.switches[s].waiting_bytes(port) != self.switches[s].gauges[port].bytes {
+                self.measure(s, port);
+            }
+        }
         let next = (0..self.switches[s].gauges.len()).map(|port| self.send_due_pfc(s, port)).min();
         self.switches[s].refresh_at = next.unwrap_or(Nanos::MAX);
     }

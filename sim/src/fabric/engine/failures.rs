@@ -73,7 +73,7 @@ impl Fabric<'_> {
             }
         }
         let routed = self.now.saturating_add(self.spec.routing.convergence.0.saturating_mul(PS));
-        self.at(routed, Event::Converge);
+        self.at(routed, Event::Converge { change: change as u32 });
     }
 
     /// Loses the frames whose last bit has not come out of `dir`.
@@ -90,8 +90,11 @@ impl Fabric<'_> {
         }
     }
 
-    pub(super) fn converge(&mut self) {
-        self.routes =
-            Arc::new(Routes::new(&self.plan, self.spec.seed, |link| !self.lines[2 * link].is_down()));
+    /// Routes know of all that happened to links up to this change, and of nothing after it.
+    pub(super) fn converge(&mut self, change: usize) {
+        let known = self.failures.iter().filter(|other| other.at <= self.failures[change].at);
+        let mut failures = vec![0; self.plan.links.len()];
+        known.for_each(|LinkChange { link, up, .. }| failures[*link] += if *up { -1 } else { 1 });
+        self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |link| failures[link] == 0));
     }
 }

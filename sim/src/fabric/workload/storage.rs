@@ -51,7 +51,8 @@ impl Reader<'_> {
         let mut builder = Builder::new(&mut graph, &start);
         let moved = bytes.saturating_mul((clients.len() * ios) as u64);
         builder.begin_transfers(w.kind.word(), hosts.len(), moved);
-        // What each client is told last in each of its slots.
+        // What each client is told last in each of its slots, of which it uses no more than it has operations.
+        let depth = depth.min(ios);
         let mut slots: Vec<Vec<Option<OpId>>> = vec![vec![None; depth]; clients.len()];
         for io in 0..ios {
             for (client, slots) in clients.iter().zip(&mut slots) {

@@ -129,7 +129,11 @@ impl<'a> Fabric<'a> {
                 Work::Compute { host, .. } => host as usize,
                 Work::Send(_) | Work::Receive(_) | Work::Join => return None,
             },
-            Event::Sample | Event::Window | Event::Link { .. } | Event::Converge | Event::Order { .. } => {
+            Event::Sample
+            | Event::Window
+            | Event::Link { .. }
+            | Event::Converge { .. }
+            | Event::Order { .. } => {
                 return None;
             }
         })
