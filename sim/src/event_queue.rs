@@ -39,6 +39,8 @@ pub(crate) struct EventQueue<T, const SHIFT: u32> {
     /// What came into that slot since.
     late: BinaryHeap<Reverse<(u64, u64, u32)>>,
     far: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// Time of the first of these, `u64::MAX` if there is none: looked at each time the wheel turns.
+    far_from: u64,
     /// Number of the next event that is asked for.
     order: u64,
     now: u64,
@@ -58,6 +60,7 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
             due: Vec::new(),
             late: BinaryHeap::new(),
             far: BinaryHeap::new(),
+            far_from: u64::MAX,
             order,
             now,
             asked: Vec::new(),
@@ -93,10 +96,11 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
                 self.nodes.len() as u32 - 1
             }
         };
-        if (time >> SHIFT) - (self.now >> SHIFT) < SPAN as u64 {
+        if self.is_near(time) {
             self.place(at, Self::slot_of(time));
         } else {
             self.far.push(Reverse((time, order, at)));
+            self.far_from = self.far_from.min(time);
         }
         at
     }
@@ -316,15 +320,27 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     }
 
     /// What has come near moves to the wheel. Everything there was before all of it.
-    #[inline]
+    #[inline(always)]
     fn fetch(&mut self) {
-        while let Some(&Reverse((time, _, at))) = self.far.peek() {
-            if (time >> SHIFT) - (self.now >> SHIFT) >= SPAN as u64 {
-                break;
-            }
+        if self.is_near(self.far_from) {
+            self.fetch_far();
+        }
+    }
+
+    #[inline(always)]
+    fn is_near(&self, time: u64) -> bool {
+        (time >> SHIFT) - (self.now >> SHIFT) < SPAN as u64
+    }
+
+    #[cold]
+    fn fetch_far(&mut self) {
+        while let Some(&Reverse((time, _, at))) = self.far.peek()
+            && self.is_near(time)
+        {
             self.far.pop();
             self.place(at, Self::slot_of(time));
         }
+        self.far_from = self.far.peek().map_or(u64::MAX, |Reverse((time, ..))| *time);
     }
 }
 

@@ -43,11 +43,10 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         if !self.admit_all(charged, decision.pg(), queue, totals) {
             return self.admit_one(charged, out, frame, Meta { header, len, held_ns });
         }
-        let Self { queues, admission, .. } = self;
         let mut list = BatchList::NONE;
         // There is room.
-        if queues.extend(&mut list, &header, held_ns, frame).is_ok() {
-            queues.seal(&list, |len| admission.charge(len));
+        if self.queues.extend(&mut list, &header, held_ns, frame).is_ok() {
+            self.queues.seal(&list, |_| totals.charge);
             self.append(port, out, queue, &list, totals);
         }
     }

@@ -221,7 +221,8 @@ impl Nic {
             return Some(receiver.cnp(self.config.cnp));
         }
         // A NAK whose gap has been filled since leaves nothing to say.
-        while let Some(nth) = self.answers.iter().position(|at| !held(self.answer_priority(*at)))
+        while !self.answers.is_empty()
+            && let Some(nth) = self.answers.iter().position(|at| !held(self.answer_priority(*at)))
             && let Some(at) = self.answers.remove(nth)
         {
             if let Some(receiver) = &mut self.receivers[at as usize]
@@ -280,11 +281,13 @@ impl Nic {
             next = waits(self.config.cnp.priority);
         }
         // With something to send now it does not matter when there will be more.
-        for at in &self.answers {
-            if next <= now {
-                break;
+        if !self.answers.is_empty() {
+            for at in &self.answers {
+                if next <= now {
+                    break;
+                }
+                next = next.min(waits(self.answer_priority(*at)));
             }
-            next = next.min(waits(self.answer_priority(*at)));
         }
         for &ix in &self.active {
             if next <= now {

@@ -326,10 +326,11 @@ impl Fabric<'_> {
 
     fn transmit_from_host(&mut self, dir: usize, at: usize) {
         let ns = self.ns();
-        while let Some(arrival) = self.hosts[at].read(ns) {
+        let mut host = &mut self.hosts[at];
+        while let Some(arrival) = host.read(ns) {
             self.arrived(&arrival);
+            host = &mut self.hosts[at];
         }
-        let host = &mut self.hosts[at];
         if let Some(frame) = host.poll_transmit(ns) {
             let stamp = host.carried();
             let to = self.address(frame.bytes());
@@ -340,11 +341,13 @@ impl Fabric<'_> {
             }
             self.start_transmission(dir, frame);
             self.note_acknowledged(at);
+            host = &mut self.hosts[at];
         }
-        if let Some(late) = self.hosts[at].take_late() {
+        if let Some(late) = host.take_late() {
             self.arrived(&late);
+            host = &mut self.hosts[at];
         }
-        let next = self.hosts[at].next_transmit(ns);
+        let next = host.next_transmit(ns);
         self.schedule_next_wake(dir, next);
     }
 

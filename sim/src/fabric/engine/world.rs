@@ -363,7 +363,7 @@ impl<'a> Fabric<'a> {
     /// It is this late now.
     #[inline]
     pub(super) fn set_now(&mut self, now: Ps) {
-        (self.now, self.now_ns) = (now, now.div_ceil(PS));
+        (self.now, self.now_ns) = (now, now.saturating_add(PS - 1) / PS);
     }
 
     #[inline]
