@@ -46,7 +46,8 @@ pub struct Mac(pub [u8; 6]);
 impl Mac {
     /// The 48 address bits as a number, first wire byte most significant.
     pub fn to_u64(self) -> u64 {
-        self.0.iter().fold(0, |n, &b| n << 8 | u64::from(b))
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
     /// The address whose 48 bits are the low bits of `n`.

@@ -368,8 +368,9 @@ impl Fabric<'_> {
             if let Some(before) = queued {
                 self.leaves(dir, s, port, &before, &mut frame);
             }
+            let len = frame.len() as u64;
             self.start_transmission(dir, frame);
-            self.measure(s, at);
+            self.measure_departure(s, at, len);
             self.frame_left(s);
         }
         let next = self.switches[s].part_mut(at).next_event(port, ns);

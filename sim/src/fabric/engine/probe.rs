@@ -98,10 +98,22 @@ impl Fabric<'_> {
     /// Brings the queue depth of a port up to date.
     #[inline]
     pub(super) fn measure(&mut self, s: usize, port: usize) {
+        let bytes = self.switches[s].waiting_bytes(port);
+        self.note_depth(s, port, bytes);
+    }
+
+    /// The same when a frame of `len` bytes has left it.
+    #[inline]
+    pub(super) fn measure_departure(&mut self, s: usize, port: usize, len: u64) {
+        let bytes = self.switches[s].gauges[port].bytes - len;
+        debug_assert_eq!(bytes, self.switches[s].waiting_bytes(port));
+        self.note_depth(s, port, bytes);
+    }
+
+    #[inline]
+    fn note_depth(&mut self, s: usize, port: usize, bytes: u64) {
         let from = self.spec.measure_from.0.saturating_mul(PS);
-        let node = &mut self.switches[s];
-        let bytes = node.waiting_bytes(port);
-        node.gauges[port].note(self.now, from, bytes);
+        self.switches[s].gauges[port].note(self.now, from, bytes);
         self.timeline.depth(self.first_port[s] + port, self.now_ns, bytes);
     }
 

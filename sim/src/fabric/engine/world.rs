@@ -408,9 +408,10 @@ impl<'a> Fabric<'a> {
             Some(Hop { port, last: false }) => hop_mac(port),
             _ => self.plan.macs[host],
         };
-        if let Some(bytes) = frame.bytes_mut().first_chunk_mut::<6>() {
-            let kept = Mac(*bytes).to_u64() & !self.address_mask;
-            *bytes = Mac::from_u64(kept | mac.to_u64() & self.address_mask).0;
+        // The address is the first 48 bits of a word.
+        if let Some(bytes) = frame.bytes_mut().first_chunk_mut() {
+            let (word, mask) = (u64::from_be_bytes(*bytes), self.address_mask << 16);
+            *bytes = (word & !mask | mac.to_u64() << 16 & mask).to_be_bytes();
         }
         hop.map(|hop| hop.port)
     }

@@ -46,7 +46,9 @@ pub(super) fn merge(groups: &mut [Fabric<'_>], order: &mut u64, timeline: &mut T
     let mut heads: Vec<((Ps, u64), usize)> = Vec::with_capacity(readings.len());
     let place = |heads: &mut Vec<((Ps, u64), usize)>, group: usize, key: Option<(Ps, u64)>| {
         if let Some(key) = key {
-            heads.insert(heads.partition_point(|(other, _)| *other > key), (key, group));
+            // It is one of the next few, nearly always.
+            let before = heads.iter().rposition(|(other, _)| *other > key).map_or(0, |at| at + 1);
+            heads.insert(before, (key, group));
         }
     };
     readings.iter().enumerate().for_each(|(at, reading)| place(&mut heads, at, reading.key(base)));
