@@ -89,10 +89,10 @@ fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {
             "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h2\"\npriority = {class}\ndscp = {dscp}\n{end}"
         )
     };
-    let share = |core: &str, mode: &str, [three, zero]: [&str; 2], flows: &[(&str, u8)]| {
+    let share = |core: &str, mode: &str, speedup: f64, [three, zero]: [&str; 2], flows: &[(&str, u8)]| {
         let r = play(&format!(
             "name = \"classes\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\npayload = 1000\n[switch]\n\
-             core = \"{core}\"\ncrossbar_mode = \"{mode}\"\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+             core = \"{core}\"\ncrossbar_mode = \"{mode}\"\nspeedup = {speedup:.1}\n[switch.config.buffer]\nsize = \"4MiB\"\n\
              [[switch.config.scheduler]]\nname = \"three\"\n{three}\n[[switch.config.scheduler]]\nname = \"zero\"\n{zero}\n\
              [[switch.config.queue]]\nqueues = \"3\"\nscheduler = \"three\"\n[[switch.config.queue]]\nqueues = \"0\"\n\
              scheduler = \"zero\"\n[switch.config.port_defaults]\nmtu = 1600\n{}",
@@ -122,13 +122,72 @@ fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {
         ("pim", "cell", &apart),
         ("fifo", "packet", &apart),
     ] {
-        let (three, busy) = share(core, mode, weighted, flows);
-        assert!((740..=760).contains(&three) && busy > 950, "{core} {mode} {flows:?}: {three}, {busy}");
+        // A line that is slower than the crossbar keeps to its weights as well.
+        for speedup in [1.0, 2.0] {
+            let (three, busy) = share(core, mode, speedup, weighted, flows);
+            assert!(
+                (740..=760).contains(&three) && busy > 950,
+                "{core} {mode} {speedup} {flows:?}: {three}, {busy}"
+            );
+        }
         for schedule in strict {
-            let (three, busy) = share(core, mode, schedule, flows);
+            let (three, busy) = share(core, mode, 1.0, schedule, flows);
             assert!(three > 980 && busy > 950, "{core} {mode} {flows:?} {schedule:?}: {three}, {busy}");
         }
     }
+}
+
+/// SW-101: what a paused class has at an output takes no room from others, and frames of a better class go past it.
+#[test]
+fn sw_a_paused_class_holds_up_no_other() {
+    let single = |nth: u64| {
+        format!(
+            "[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h4\"\nbytes = 1000\npriority = 6\ndscp = 48\nstart = {}\n",
+            20_000 + nth * 3_777
+        )
+    };
+    let to_one = |from: &str| {
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h3\"\nbytes = \"1MB\"\n")
+    };
+    let slowest = |switch: &str| {
+        let r = play(&format!(
+            "name = \"apart\"\nstop_time = \"5ms\"\n[topology]\nkind = \"chain\"\nswitches = 2\nhosts_per_switch = 3\n[link]\n\
+             rate = \"100G\"\ndelay = \"500ns\"\n[trunk]\nrate = \"200G\"\n[host]\npayload = 1000\n[switch]\n{switch}\n\
+             [switch.config.buffer]\nsize = \"2MiB\"\n{}{}{}",
+            to_one("h0"),
+            to_one("h1"),
+            (0..30).map(single).collect::<String>()
+        ));
+        assert!(
+            r.flows_done == 32 && r.pauses() > 0,
+            "{switch}: {} done, {} pauses",
+            r.flows_done,
+            r.pauses()
+        );
+        r.flows[2..].iter().filter_map(|f| f.fct_ns).max().unwrap()
+    };
+    let plain = slowest("core = \"output_queued\"");
+    for core in ["islip", "pim"] {
+        for more in ["", "output_buffer = \"2KiB\"", "output_buffer = \"64KiB\"", "crossbar_mode = \"cell\""]
+        {
+            let slowest = slowest(&format!("core = \"{core}\"\nspeedup = 2.0\n{more}"));
+            // A frame that is crossing or on the line, and what its own cells take.
+            assert!(slowest < plain + 400, "{core} {more}: {slowest} ns, output-queued {plain} ns");
+        }
+    }
+}
+
+/// Requests and responses are in classes of their own: where one is held back the other goes on, however little room outputs have.
+#[test]
+fn sw_requests_do_not_shut_responses_in() {
+    let workload =
+        "[[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"300KB\"\nresponse = 1344\n".repeat(12);
+    let r = play(&format!(
+        "name = \"shut\"\nstop_time = \"60ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[link]\nrate = \"25G\"\ndelay = \"1us\"\n\
+         [switch]\ncore = \"islip\"\noutput_buffer = \"2KiB\"\n[host]\nprotocol = \"rclink\"\npayload = 1024\n\
+         [host.rclink]\nwindow = 2\nread_rate = \"5G\"\n{workload}"
+    ));
+    assert_eq!(r.flows_done, r.flows_finite);
 }
 
 /// What says nothing, or cannot be, is refused with what to do.

@@ -3,14 +3,17 @@
 //! Every input has a memory of its own, as an input-queued switch has: a whole weir switch that receives by this one
 //! port. Its queues towards output `o` are the virtual output queues of (input, o), so admission, PFC towards the peer of
 //! the input and marking are those of weir. An arbiter of [`crate::crossbar`] matches inputs and outputs slot by slot, each output
-//! by the schedule among classes that its port has, whatever input they wait at; what has crossed waits in a short queue of the
-//! output, and an output whose queue is full grants nothing. A PFC frame from the peer of an output is obeyed by all inputs.
+//! by the schedule among classes that its port has, whatever input they wait at; what has crossed waits at the [`output`], which
+//! grants nothing to a class of which it holds enough. A PFC frame from the peer of an output is obeyed by all inputs.
 
+mod output;
+
+use self::output::Output;
 use super::event_loop::Event;
 use super::world::{Fabric, OneFrameWire};
 use crate::crossbar::{
-    Arbiter, ClassOrder, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule,
-    all_ports, ports_of,
+    Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
+    ports_of,
 };
 use crate::fabric::FabricError;
 use crate::fabric::sim_frame::SimFrame;
@@ -19,7 +22,6 @@ use crate::fabric::time::{PS, Ps};
 use std::collections::VecDeque;
 use weir_config::Config;
 use weir_config::runtime::queue_schedules;
-use weir_dataplane::egress::{Discipline, QueueSchedule, Scheduler};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::{Nanos, PRIORITIES, PortId, wire_bytes};
 
@@ -36,56 +38,6 @@ struct Crossing {
     uncharged: u64,
     /// It was matched in this slot.
     moves: bool,
-}
-
-/// What waits at an output for its line, and whose turn it is to cross.
-struct Output {
-    ready: VecDeque<(usize, SimFrame)>,
-    /// Bytes in `ready` and on their way to it.
-    bytes: u64,
-    schedule: Scheduler,
-    /// By queue: how an input values a grant; 0 of weighted queues.
-    ranks: [u8; PRIORITIES],
-    /// Queues that asked in the last slot, a bit each.
-    asked: u8,
-}
-
-impl Output {
-    fn new(queues: &[QueueSchedule; PRIORITIES]) -> Self {
-        // Rates count at the inputs.
-        let queues = queues.map(|queue| QueueSchedule { cir: None, pir: None, ..queue });
-        let rank = |queue: QueueSchedule| match queue.discipline {
-            Discipline::Strict => queue.level.saturating_add(1),
-            Discipline::Dwrr(_) | Discipline::Wrr(_) => 0,
-        };
-        Self {
-            ready: VecDeque::new(),
-            bytes: 0,
-            schedule: Scheduler::new(&queues, 0),
-            ranks: queues.map(rank),
-            asked: 0,
-        }
-    }
-
-    /// These queues ask in a slot: those that did not before have no credit for that time.
-    fn ask(&mut self, queues: u8) {
-        let fresh = queues & !self.asked;
-        (0..PRIORITIES).filter(|queue| fresh >> queue & 1 == 1).for_each(|queue| self.schedule.wake(queue));
-        self.asked = queues;
-    }
-}
-
-impl ClassOrder for Vec<Output> {
-    fn serve(&mut self, output: usize, asking: u8) -> usize {
-        self[output].schedule.pick(asking).map_or(0, |pick| pick.queue)
-    }
-
-    fn rank(&self, output: usize, class: usize) -> u8 {
-        self[output].ranks[class]
-    }
-
-    /// What is sent is counted when it is known how much.
-    fn matched(&mut self, _: usize, _: usize) {}
 }
 
 /// A frame that reaches its output with the next slot: output, queue, frame.
@@ -224,7 +176,7 @@ impl Core {
 
     /// Bytes that have left the inputs for `output` and not yet the switch.
     pub fn bytes(&self, output: usize) -> u64 {
-        self.outputs[output].bytes
+        self.outputs[output].bytes()
     }
 
     /// Outputs that `input` has something for, one bit each.
@@ -244,15 +196,6 @@ impl Core {
         if let Some(fifos) = &mut self.fifos {
             fifos[input].pop_front();
         }
-    }
-
-    /// The next frame for the line of `output`, with its queue, past those whose queue is in `paused`.
-    pub fn next_frame(&mut self, output: usize, paused: u8) -> Option<SimFrame> {
-        let out = &mut self.outputs[output];
-        let at = out.ready.iter().position(|(queue, _)| paused >> queue & 1 == 0)?;
-        let (_, frame) = out.ready.remove(at)?;
-        out.bytes -= frame.len() as u64;
-        Some(frame)
     }
 
     /// Ports in the middle of a frame that holds them (packet mode).
@@ -299,7 +242,7 @@ impl Fabric<'_> {
         (core.due, core.last) = (None, Some(self.now));
         let mut touched = 0u64;
         for (output, queue, frame) in core.landing.drain(..) {
-            core.outputs[output].ready.push_back((queue, frame));
+            core.outputs[output].land(queue, frame);
             touched |= 1 << output;
         }
         let again = self.match_and_move(s, &mut core);
@@ -318,27 +261,24 @@ impl Fabric<'_> {
     fn match_and_move(&mut self, s: usize, core: &mut Core) -> bool {
         let ports = core.outputs.len();
         let (busy_in, busy_out) = core.busy();
-        let room = |output: &usize| core.outputs[*output].bytes < core.output_buffer;
-        let roomy = (0..ports).filter(room).fold(0u64, |set, output| set | 1 << output);
-        let mut paused = [0_u8; MAX_CROSSBAR_PORTS];
-        for (output, paused) in paused.iter_mut().enumerate().take(ports) {
-            *paused = self.paused_at(s, output);
+        // Queues that may begin to cross, by output.
+        let mut open = [0_u8; MAX_CROSSBAR_PORTS];
+        for (output, open) in open.iter_mut().enumerate().take(ports) {
+            *open = core.outputs[output].roomy(core.output_buffer) & !self.paused_at(s, output);
         }
         let mut asked = [0_u8; MAX_CROSSBAR_PORTS];
         core.demand.clear();
-        // In cell mode a frame that has begun goes on, room or not, before others of its input for its output.
-        let mut begun = [0_u64; MAX_CROSSBAR_PORTS];
+        // In cell mode a frame that has begun goes on, whatever its output holds.
         if core.mode == CrossbarMode::Cell {
             for Crossing { input, output, queue, .. } in &core.crossing {
-                begun[*input] |= 1 << output;
                 asked[*output] |= 1 << queue;
                 core.demand.set(*input, *output, *queue, true);
             }
         }
-        for (input, begun) in begun.iter().enumerate().take(ports) {
+        for input in 0..ports {
             let memory = self.switches[s].part(input);
-            for output in ports_of(core.wanted(input) & roomy & !begun) {
-                let queues = memory.waiting(PortId(output as u16)) & !paused[output];
+            for output in ports_of(core.wanted(input)) {
+                let queues = memory.waiting(PortId(output as u16)) & open[output];
                 asked[output] |= queues;
                 for queue in (0..PRIORITIES).filter(|queue| queues >> queue & 1 == 1) {
                     core.demand.set(input, output, queue, true);
@@ -356,18 +296,18 @@ impl Fabric<'_> {
             arbiter.arbitrate_by(outputs, demand, free, &mut matching);
         }
         for Pair { input, output, class } in matching {
-            let (input, output) = (usize::from(input), usize::from(output));
-            if begun[input] >> output & 1 == 1 || self.take(s, core, (input, output, class.into())) {
-                let at = core.begun_at(input, output);
-                at.into_iter().for_each(|at| core.crossing[at].moves = true);
+            let voq = (input.into(), output.into(), class.into());
+            if core.begun(voq).is_none() {
+                self.take(s, core, voq);
             }
+            core.begun(voq).into_iter().for_each(|begun| begun.moves = true);
         }
         core.advance();
         any || !core.crossing.is_empty() || !core.landing.is_empty()
     }
 
-    /// Takes the next frame of a queue of an input for an output.
-    fn take(&mut self, s: usize, core: &mut Core, (input, output, queue): (usize, usize, usize)) -> bool {
+    /// The next frame of a queue of an input for an output begins to cross.
+    fn take(&mut self, s: usize, core: &mut Core, (input, output, queue): (usize, usize, usize)) {
         let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
         let node = &mut self.switches[s];
         node.part_mut(input).hold_back(id, !(1 << queue));
@@ -375,7 +315,7 @@ impl Fabric<'_> {
         let part = node.part_mut(input);
         part.hold_back(id, 0);
         let held = part.reaction(id).held_ns(queue, ns);
-        let Some(mut frame) = tap.data else { return false };
+        let Some(mut frame) = tap.data else { return };
         if let Some(journey) = frame.journey() {
             journey.cross(now, output, queue, held);
         }
@@ -383,9 +323,9 @@ impl Fabric<'_> {
         let bytes = frame.len() as u64;
         let (cells_left, uncharged) = (bytes.div_ceil(core.cell_bytes).max(1), wire_bytes(bytes));
         let out = &mut core.outputs[output];
-        out.bytes += bytes;
+        out.expect(queue, bytes);
         if core.mode == CrossbarMode::Packet {
-            out.schedule.sent(queue, 1, uncharged, uncharged);
+            out.charge(queue, 1, uncharged);
         }
         core.crossing.push(Crossing {
             input,
@@ -396,7 +336,6 @@ impl Fabric<'_> {
             uncharged,
             moves: false,
         });
-        true
     }
 
     /// The line of a port of a switch with a crossbar is free.
@@ -409,7 +348,8 @@ impl Fabric<'_> {
             self.start_transmission(dir, frame);
         } else {
             let paused = self.paused_at(s, port);
-            let frame = self.switches[s].core.as_mut().and_then(|core| core.next_frame(port, paused));
+            let core = self.switches[s].core.as_mut();
+            let frame = core.and_then(|core| core.outputs[port].next_frame(paused));
             if let Some(mut frame) = frame {
                 self.stamp(dir, s, id, &mut frame);
                 let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
@@ -430,19 +370,20 @@ impl Fabric<'_> {
         let (node, id, ns) = (&self.switches[s], PortId(port as u16), self.ns());
         let part = node.part(port);
         let watchdog = part.watchdog(id).map(|w| w.next_poll());
-        let resume = (self.paused_at(s, port) != 0).then(|| part.reaction(id).next_expiry());
-        let waits = node.core.as_ref().is_some_and(|core| !core.outputs[port].ready.is_empty());
+        let paused = self.paused_at(s, port);
+        let resume = (paused != 0).then(|| part.reaction(id).next_expiry());
+        let ready = node.core.as_ref().map_or(0, |core| core.outputs[port].ready());
         // What waits at the output goes when its line is free.
-        let line = (waits && self.paused_at(s, port) == 0).then_some(ns);
+        let line = (ready & !paused != 0).then_some(ns);
         let all = [Some(part.generator(id).next_deadline()), watchdog, resume, line];
         all.into_iter().flatten().min().filter(|at| *at != Nanos::MAX)
     }
 }
 
 impl Core {
-    /// The place among those that cross of the frame between two ports.
-    fn begun_at(&self, input: usize, output: usize) -> Option<usize> {
-        self.crossing.iter().position(|c| (c.input, c.output) == (input, output))
+    /// The frame that crosses from a queue of an input to an output.
+    fn begun(&mut self, voq: (usize, usize, usize)) -> Option<&mut Crossing> {
+        self.crossing.iter_mut().find(|c| (c.input, c.output, c.queue) == voq)
     }
 
     /// A cell of each frame moves: in packet mode of all, in cell mode of those that were matched. A frame is
@@ -455,7 +396,7 @@ impl Core {
                 let cell = c.uncharged / c.cells_left;
                 c.uncharged -= cell;
                 let frames = u64::from(c.cells_left == 1);
-                self.outputs[c.output].schedule.sent(c.queue, frames, cell, cell);
+                self.outputs[c.output].charge(c.queue, frames, cell);
             }
             c.cells_left -= u64::from(packet || c.moves);
             c.moves = false;

@@ -57,7 +57,7 @@ pub struct SwitchSpec {
     pub crossbar_mode: CrossbarMode,
     /// Bytes of a cell, 16 to 16384: what a slot moves.
     pub cell: Size,
-    /// Bytes at an output from which on it takes no further frame.
+    /// Bytes of a class at an output from which on it takes no further frame of that class.
     pub output_buffer: Size,
     /// From the wire to admission (SW-121 T_ingress).
     pub ingress: Duration,
