@@ -373,3 +373,33 @@ fn constants_of_the_published_simulator_are_its_own() {
         assert!(error.starts_with(expected), "{error}\n{text}");
     }
 }
+
+/// Reverie asks for no Xoff before a frame of a group has left: behind a slow line the buffer is full by then, whatever the headroom.
+#[test]
+fn reverie_fills_the_buffer_before_it_asks_for_xoff() {
+    let of = |policy: &str, size: &str| {
+        let incast = "[[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"1MB\"\n";
+        let chain = "kind = \"chain\"\nswitches = 2\nhosts_per_switch = 8\n[trunk]\nrate = \"1G\"";
+        let text = text(&format!("policy = \"{policy}\""), incast)
+            .replace("2MiB", size)
+            .replace("kind = \"star\"\nhosts = 4", chain);
+        run(&load("policy.toml", &text).unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    };
+    let full = of("reverie", "1MiB");
+    let said: Vec<_> = full.why.iter().filter(|why| why.contains("ingress.headroom_exhausted")).collect();
+    assert!(full.lossless_drops > 1000 && said.len() > 4, "{said:?}");
+    for why in said {
+        assert!(why.contains("the buffer was full, and of the headroom "), "{why}");
+        assert!(
+            why.contains(" of 42648 bytes were in use at most. reverie asks for Xoff by a filtered size"),
+            "{why}"
+        );
+        assert!(why.ends_with(
+            "Remedy: another `policy`, as weir or dt, or a larger `size` in [switch.config.buffer]."
+        ));
+    }
+    // The remedies are ones.
+    for (policy, size) in [("reverie", "8MiB"), ("weir", "1MiB"), ("dt", "1MiB")] {
+        assert_eq!(of(policy, size).lossless_drops, 0, "{policy} {size}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Why there was no PFC, why nothing was marked, why something was dropped: in sentences, with numbers.
 
 use super::deadlock::first_circle;
+use super::policy::Policy;
 use super::report::{HostResult, LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,8 @@ pub(super) struct Context {
     pub pause_loss: bool,
     /// Every failure has a repair.
     pub repaired: bool,
-    /// The limit of an ingress group under the buffer policy of the switches, in words.
-    pub limit: &'static str,
+    /// Who may hold how much of the buffer of a switch.
+    pub policy: Policy,
     /// Hosts hold one another back by credits, not by pauses.
     pub credits: bool,
     /// Switches whose pauses wait for each other in a circle, each held back by the next, the last by the first.
@@ -45,7 +46,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     let mut all = context.notes.clone();
     all.extend(deadlock(report, config.watchdog.as_ref()));
     all.extend(unanswered(report, context));
-    all.extend(no_pfc(report, config, context.limit));
+    all.extend(no_pfc(report, config, context.policy.limit()));
     all.extend(pfc_of_hosts(report));
     all.extend(full_memories(report));
     all.extend(no_mark(report, config));
@@ -219,6 +220,13 @@ fn lost_pauses(report: &Report, switch: &SwitchResult, port: &PortResult) -> u64
     report.links.iter().filter(way).map(|link| link.lost_pauses).sum()
 }
 
+/// Reverie refused lossless frames while a group had headroom left for one more: the buffer was full without it.
+fn is_full_before_headroom(context: &Context, port: &PortResult) -> bool {
+    let longest = context.config.iter().flat_map(|c| &c.ports).map(|port| u64::from(port.mtu)).max();
+    matches!(context.policy, Policy::Reverie { .. })
+        && port.headroom_peak + longest.unwrap_or_default() <= port.headroom
+}
+
 fn drops<'a>(
     report: &'a Report,
     context: &'a Context,
@@ -246,6 +254,14 @@ fn drops<'a>(
                 switch.name,
                 port.port,
                 list.join(", ")
+            );
+        }
+        if of_headroom && is_full_before_headroom(context, port) {
+            return format!(
+                "{} port {} dropped {count} frames ({name}): the buffer was full, and of the headroom {} of {} bytes were in \
+                 use at most. reverie asks for Xoff by a filtered size, which moves only when frames of the group leave, and more \
+                 came before. Remedy: another `policy`, as weir or dt, or a larger `size` in [switch.config.buffer].",
+                switch.name, port.port, port.headroom_peak, port.headroom
             );
         }
         if *name == DropReason::LookupSamePort.name() {

@@ -176,7 +176,7 @@ impl Fabric<'_> {
             resent: self.flows.iter().all(|f| self.is_resent(f)),
             pause_loss: self.plan.links.iter().any(|link| link.spec.pause_loss > 0.0),
             repaired: self.spec.failures.iter().all(|failure| failure.repair.is_some()),
-            limit: Policy::of(self.spec).map_or("", |policy| policy.limit()),
+            policy: Policy::of(self.spec).unwrap_or(Policy::Weir {}),
             credits: self.has_credits(),
             circle: self.circle(ns),
             unanswered,
