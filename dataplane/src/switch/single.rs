@@ -52,8 +52,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     }
 
     /// The frame that [`Switch::transmit`] with a budget of one hands to the wire next, if no control frame is due: the wire takes
-    /// it for certain. For a switch that is one shard; where frames that leave are mirrored or followed `None`, though there may be
-    /// one ([`Switch::is_plain`]).
+    /// it for certain. Only for a switch that [is plain](Switch::is_plain): neither mirrors nor who follows frames see it leave.
     #[inline]
     pub fn transmit_one(&mut self, out: PortId, now: Nanos) -> Option<F> {
         debug_assert!(self.is_plain());
