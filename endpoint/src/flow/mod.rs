@@ -15,6 +15,7 @@ mod receiver;
 mod reorder;
 mod selective;
 mod sender;
+mod turns;
 
 pub use frame::{HEADER_ROOM, HeaderFrame, Route};
 pub use messages::{Arrival, Received};

@@ -3,7 +3,8 @@
 use super::frame::{HeaderFrame, Route, parse_headers};
 use super::messages::Arrival;
 use super::receiver::Receiver;
-use super::sender::{Due, Flow, Pace, Sender};
+use super::sender::{Flow, Pace, Sender};
+use super::turns::Turns;
 use crate::congestion::telemetry::Stamp;
 use crate::dcqcn::firmware::{DcqcnError, RateController};
 use crate::roce::qp::TrafficClass;
@@ -54,10 +55,8 @@ pub struct NicReport {
 pub struct Nic {
     config: NicConfig,
     senders: Vec<Sender>,
-    /// Senders with something left to do.
-    active: Vec<u32>,
-    /// Position in `active` after the one that sent last.
-    turn: usize,
+    /// Those with something left to do.
+    turns: Turns,
     receivers: Vec<Option<Receiver>>,
     /// Receivers with an answer to send, and with a CNP.
     answers: VecDeque<u32>,
@@ -77,8 +76,7 @@ impl Nic {
         Self {
             config,
             senders: Vec::new(),
-            active: Vec::new(),
-            turn: 0,
+            turns: Turns::default(),
             receivers: Vec::new(),
             answers: VecDeque::new(),
             cnps: VecDeque::new(),
@@ -99,8 +97,9 @@ impl Nic {
     /// # Errors
     /// DCQCN parameters that contradict one another.
     pub fn send(&mut self, flow: Flow, route: &Route) -> Result<(), DcqcnError> {
-        self.active.push(self.senders.len() as u32);
-        self.senders.push(Sender::new(flow, route)?);
+        let sender = Sender::new(flow, route)?;
+        self.turns.join(self.senders.len() as u32);
+        self.senders.push(sender);
         Ok(())
     }
 
@@ -117,7 +116,9 @@ impl Nic {
     pub fn send_more(&mut self, at: u32, flow: Flow) {
         let sender = &mut self.senders[at as usize];
         if sender.is_done() {
-            self.active.push(at);
+            self.turns.join(at);
+        } else {
+            self.turns.change(at);
         }
         sender.append(flow);
     }
@@ -136,6 +137,7 @@ impl Nic {
 
     /// The adapters of its sending ends, in the order they were added; `None` of those that have none.
     pub fn rate_controllers_mut(&mut self) -> Vec<Option<&mut RateController>> {
+        (0..self.senders.len() as u32).for_each(|sender| self.turns.change(sender));
         self.senders.iter_mut().map(Sender::rate_controller_mut).collect()
     }
 
@@ -170,6 +172,7 @@ impl Nic {
             match self.senders.get_mut(at) {
                 Some(sender) => {
                     sender.on_answer(&headers, bytes, stamp, now);
+                    self.turns.change(headers.qpn);
                     while let Some(flow) = sender.take_completed() {
                         self.completed.push_back(flow);
                     }
@@ -203,10 +206,22 @@ impl Nic {
     }
 
     fn retire(&mut self, sender: u32) {
-        if let Some(at) = self.active.iter().position(|s| *s == sender) {
-            self.active.remove(at);
-            self.turn -= usize::from(self.turn > at);
+        self.turns.retire(sender, self.senders[sender as usize].flow().priority);
+    }
+
+    /// Everybody has said when it is due.
+    #[inline]
+    fn hear_changes(&mut self) {
+        while let Some(sender) = self.turns.take_changed() {
+            self.note_due(sender);
         }
+    }
+
+    #[inline]
+    fn note_due(&mut self, at: u32) {
+        let sender = &mut self.senders[at as usize];
+        let due = sender.due();
+        self.turns.expect(at, sender.flow().priority, &due);
     }
 
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
@@ -232,31 +247,53 @@ impl Nic {
                 return Some(frame);
             }
         }
-        let n = self.active.len();
-        for step in 0..n {
-            // `turn` is `n` at most.
-            let at = self.turn + step;
-            let at = if at < n { at } else { at - n };
-            let ix = self.active[at];
-            let sender = &mut self.senders[ix as usize];
-            if sender.due().timer <= now {
-                sender.run_timers(now);
+        self.hear_changes();
+        let is_due = self.turns.due(paused, NEVER) <= now;
+        debug_assert_eq!(is_due, self.asks_all(paused, now).is_some());
+        if !is_due {
+            return None;
+        }
+        // To the end of the row, and from its beginning to where that began.
+        let begin = self.turns.begin();
+        for places in [begin..usize::MAX, 0..begin] {
+            let mut from = places.start;
+            while let Some((place, at)) = self.turns.first(from..places.end, paused, now) {
+                debug_assert!(from != begin || Some(at) == self.asks_all(paused, now));
+                from = place + 1;
+                let sender = &mut self.senders[at as usize];
+                if sender.due().timer <= now {
+                    sender.run_timers(now);
+                    self.note_due(at);
+                }
+                let sender = &mut self.senders[at as usize];
+                if sender.due().frame > now || held(sender.flow().priority) {
+                    continue;
+                }
+                let frame = sender.send(now);
+                while let Some(flow) = sender.take_completed() {
+                    self.completed.push_back(flow);
+                }
+                self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
+                self.turns.sent(place);
+                if sender.is_done() {
+                    self.retire(at);
+                } else {
+                    self.turns.change(at);
+                }
+                return Some(frame);
             }
-            if sender.due().frame > now || held(sender.flow().priority) {
-                continue;
-            }
-            let frame = sender.send(now);
-            while let Some(flow) = sender.take_completed() {
-                self.completed.push_back(flow);
-            }
-            self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
-            self.turn = at + 1;
-            if sender.is_done() {
-                self.retire(ix);
-            }
-            return Some(frame);
         }
         None
+    }
+
+    /// The sender whose turn it is, found by asking all: what [`Turns`] is to agree with.
+    fn asks_all(&mut self, held: u8, now: Nanos) -> Option<u32> {
+        self.turns.in_order().find(|at| {
+            let sender = &mut self.senders[*at as usize];
+            let priority = sender.flow().priority;
+            let due = sender.due();
+            due.timer <= now || due.frame <= now && held >> priority & 1 == 0
+        })
     }
 
     /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams, sent.
@@ -289,16 +326,8 @@ impl Nic {
                 next = next.min(waits(self.answer_priority(*at)));
             }
         }
-        for &ix in &self.active {
-            if next <= now {
-                break;
-            }
-            let sender = &mut self.senders[ix as usize];
-            let Due { frame, timer, .. } = sender.due();
-            let is_held = frame != NEVER && held(sender.flow().priority);
-            // A timer may make a frame due earlier: the rate rises, or everything is sent again.
-            next = next.min(if is_held { frame.max(resume) } else { frame }).min(timer);
-        }
+        self.hear_changes();
+        next = next.min(self.turns.due(paused, resume));
         (next != NEVER).then(|| next.max(now))
     }
 }

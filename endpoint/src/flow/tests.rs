@@ -60,13 +60,19 @@ pub(super) fn pair(flow: Flow) -> [Nic; 2] {
 
 /// Runs both ends, a frame per 90 ns and direction, 1 us apart, until nothing moves or `until`.
 /// `wire` may change a frame or lose it.
-fn run(
+fn run(nics: &mut [Nic; 2], until: Nanos, wire: impl FnMut(usize, u64, &mut HeaderFrame) -> bool) -> Nanos {
+    run_from(nics, 0, until, wire)
+}
+
+/// The same from a time on.
+fn run_from(
     nics: &mut [Nic; 2],
+    begin: Nanos,
     until: Nanos,
     mut wire: impl FnMut(usize, u64, &mut HeaderFrame) -> bool,
 ) -> Nanos {
     let mut flying: std::collections::VecDeque<(Nanos, usize, HeaderFrame)> = [].into();
-    let (mut now, mut sent) = (0, [0u64; 2]);
+    let (mut now, mut sent) = (begin, [0u64; 2]);
     while now < until {
         while flying.front().is_some_and(|(at, ..)| *at <= now) {
             let (_, to, frame) = flying.pop_front().unwrap();
@@ -392,4 +398,35 @@ fn strange_frames_are_counted() {
     let frame = nics[0].poll_transmit(1000).unwrap();
     assert_eq!(nic.handle_frame(frame.bytes(), None, 0), None);
     assert_eq!(nic.report(0).unexpected, 5);
+}
+
+/// Many queue pairs of several priorities and paces behind one link that is paused now and then, some of which get more to send when
+/// they are done: in debug builds each poll asks all of them, too, whose turn it is.
+#[test]
+fn many_senders_have_their_turns_without_being_asked() {
+    let mut nics = [nic(), nic()];
+    let of = |n: u32| {
+        let pace = [Pace::Line, Pace::Fixed(300_000_000), Pace::Fixed(2_000_000_000)][n as usize % 3];
+        let transport = if n % 7 == 6 { Transport::Unreliable } else { Transport::Reliable };
+        let start = 100 * u64::from(n % 5);
+        Flow { id: n, start, priority: [3, 0, 5][n as usize % 3], ..flow(9_500, pace, transport) }
+    };
+    let end = |from: u8, to: u8, n: u32| Route { qpn: n, ..route(from, to) };
+    for n in 0..150 {
+        nics[0].send(of(n), &end(1, 2, n)).unwrap();
+        nics[1].expect(n, of(n), end(2, 1, n));
+    }
+    let mut done = 0;
+    for round in 0..3 {
+        let pause = PfcFrame::uniform(1 << 3, 2000).encode(Mac([2, 0, 0, 0, 0, 9]));
+        nics[0].handle_frame(&pause, None, done);
+        for n in (0..150).filter(|n| round > 0 && n % 3 != 1) {
+            nics[0].send_more(n, of(n));
+            nics[1].expect_more(n, of(n));
+        }
+        let lost = |from: usize, number: u64, _: &mut HeaderFrame| from == 1 || !number.is_multiple_of(97);
+        done = run_from(&mut nics, done, 100_000_000, lost);
+    }
+    let sent = |n: usize| nics[0].senders()[n].is_done();
+    assert!((0..150).all(sent), "{:?}", (0..150).filter(|n| !sent(*n)).collect::<Vec<_>>());
 }
