@@ -106,7 +106,7 @@ impl QueuePick {
     pub const ALONE: u64 = u64::MAX;
     /// What a queue with a weight by bytes may send in one go, per unit of its weight: small frames go
     /// together, which saves a decision for each, and every queue may be ahead by the same time.
-    const TURN_PER_WEIGHT: u64 = 64;
+    pub const TURN_PER_WEIGHT: u64 = 64;
     const ONE_FRAME: u64 = 0;
 }
 

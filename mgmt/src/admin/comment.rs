@@ -84,6 +84,8 @@ pub struct Departure {
     pub port: String,
     /// From this queue.
     pub queue: u8,
+    /// It waited there so long, ns, as far as it is told.
+    pub queued: u64,
     /// It left so many bytes behind in its queue.
     pub depth: u64,
     /// It became CE.
@@ -131,7 +133,7 @@ fn class(text: &str) -> Option<[u8; 3]> {
 }
 
 impl Departure {
-    /// `p1 queue 3 after 2.000 us (1.000 us queued), 123 bytes behind it, marked CE`.
+    /// `p1 queue 3 after 2.000us (1.000us queued), 123 bytes behind it, marked CE`.
     fn read(text: &str) -> Option<Self> {
         let (text, marked) = match text.strip_suffix(", marked CE") {
             Some(text) => (text, true),
@@ -139,8 +141,15 @@ impl Departure {
         };
         let (port, rest) = text.rsplit_once(" queue ")?;
         let (queue, rest) = rest.split_once(" after ")?;
-        let depth = rest.rsplit_once("), ")?.1.strip_suffix(" bytes behind it")?;
-        Some(Self { port: port.to_owned(), queue: queue.parse().ok()?, depth: depth.parse().ok()?, marked })
+        let (times, depth) = rest.rsplit_once(" queued), ")?;
+        let (_, queued) = times.split_once(" (")?;
+        Some(Self {
+            port: port.to_owned(),
+            queue: queue.parse().ok()?,
+            queued: weir_config::units::time(queued).ok()?,
+            depth: depth.strip_suffix(" bytes behind it")?.parse().ok()?,
+            marked,
+        })
     }
 }
 
@@ -181,7 +190,7 @@ mod tests {
         let lost = json!({ "event": "flushed", "frame": 7, "at_ns": 2, "port": "p2", "residence_ns": 3, "stage": "egress",
                 "reason": "egress.link_down", "remedy": "" });
         let text = comment(&[arrived(&json!({})), line(&left), line(&lost)]) + ON_ITS_WAY;
-        let departure = Departure { port: "p1".into(), queue: 4, depth: 99, marked: true };
+        let departure = Departure { port: "p1".into(), queue: 4, queued: 1500, depth: 99, marked: true };
         let want = FrameHistory {
             number: 7,
             port: "p 0".into(),

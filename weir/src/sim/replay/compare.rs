@@ -1,5 +1,6 @@
 //! Where the replay of a capture differs from what was written beside its frames.
 
+use super::order;
 use super::phase::{self, Losses, OtherLimit, is_crowded_out};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, MarkPoint, WredConfig};
@@ -84,13 +85,31 @@ impl Totals {
     }
 }
 
+/// A frame that came to the port.
+#[derive(Clone, Copy, Debug)]
+pub struct Came {
+    /// When, ns since 1970.
+    pub at: u64,
+    /// Its length without FCS, bytes.
+    pub bytes: u64,
+}
+
+/// Frames that the switch had, and the file has not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lacks {
+    /// Of the port, as the file says.
+    pub own: bool,
+    /// Of other ports, of which the file says nothing.
+    pub others: bool,
+}
+
 /// What came of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// The capture says that it lacks frames.
-    lacks: bool,
+    /// What the capture lacks.
+    pub lacks: Lacks,
     /// Frames that the replay sends elsewhere.
-    elsewhere: BTreeSet<u64>,
+    pub elsewhere: BTreeSet<u64>,
     /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
     pub compared: BTreeMap<&'static str, Compared>,
     /// Of the capture, and of the replay.
@@ -109,14 +128,14 @@ pub struct Comparison {
     pub other_depths: u64,
 }
 
-/// Compares the frames of one port. Both in the order in which their stories ended. `lengths`: of each frame, by its number, bytes. `lacks`:
-/// frames that came to the port are not among them; what hangs on how full the switch was is then compared only where that is known.
+/// Compares the frames of one port. Both in the order in which their stories ended. `came`: each frame by its number. Where frames are
+/// lacking what hangs on how full the switch was is compared only as far as that is known.
 pub fn compare(
     config: &Config,
     captured: &[FrameHistory],
     replayed: &[FrameHistory],
-    lengths: &BTreeMap<u64, u64>,
-    lacks: bool,
+    came: &BTreeMap<u64, Came>,
+    lacks: Lacks,
 ) -> Comparison {
     let totals = [captured, replayed].map(Totals::of);
     let mut found = Comparison { lacks, totals, ..Comparison::default() };
@@ -128,10 +147,10 @@ pub fn compare(
             None => found.differ(was.number, "departure", history_text(was), "nothing".into()),
         }
     }
-    found.order(captured, replayed);
+    order::compare(&mut found, config, [captured, replayed], came);
     if found.differences.iter().any(|difference| difference.phase) {
-        found.losses = phase::losses(config, [captured, replayed], lengths);
-        found.other_limit = phase::other_limit(&found.losses, [captured, replayed], lengths);
+        found.losses = phase::losses(config, [captured, replayed], came);
+        found.other_limit = phase::other_limit(&found.losses, [captured, replayed], came);
     }
     found.differences.sort_by_key(|difference| difference.frame);
     found
@@ -158,12 +177,13 @@ impl Comparison {
         self.compared.entry(what).or_default().lacking += 1;
     }
 
-    fn differ(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
+    /// A difference that nothing explains.
+    pub fn differ(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
         self.differences.push(Difference { frame, what, captured, replayed, phase: false });
     }
 
     /// The same of a difference that may be one of phase.
-    fn differ_in_phase(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
+    pub fn differ_in_phase(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
         self.differences.push(Difference { frame, what, captured, replayed, phase: true });
     }
 
@@ -201,7 +221,7 @@ impl Comparison {
             history.losses.iter().any(|(port, reason)| port.is_empty() && !hangs_on_others(reason))
         };
         if !unfollowed {
-            if self.lacks && !refused(was) && !refused(is) {
+            if self.lacks.own && !refused(was) && !refused(is) {
                 self.lack("verdict");
             } else {
                 self.judge("verdict");
@@ -226,7 +246,7 @@ impl Comparison {
         if unfollowed || was.on_its_way {
             return;
         }
-        if self.lacks && (is_crowded_out(was) || is_crowded_out(is)) {
+        if self.lacks.own && (is_crowded_out(was) || is_crowded_out(is)) {
             self.lack("departure");
             return;
         }
@@ -253,7 +273,7 @@ impl Comparison {
             let depths = [mark_depth(config, was, before), mark_depth(config, is, after)];
             let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
             let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
-            if self.lacks && is_another_queue {
+            if self.lacks.own && is_another_queue {
                 self.lack("mark");
                 continue;
             }
@@ -286,53 +306,6 @@ impl Comparison {
                 match is_another_queue && follows(before, depths[0]) && follows(after, depths[1]) {
                     true => self.differ_in_phase(number, "mark", was, is),
                     false => self.differ(number, "mark", was, is),
-                }
-            }
-        }
-    }
-
-    /// The order in which frames with one destination left each port; each queue, where frames are lacking that had their turns.
-    fn order(&mut self, captured: &[FrameHistory], replayed: &[FrameHistory]) {
-        let elsewhere = std::mem::take(&mut self.elsewhere);
-        let by_place = |histories: &[FrameHistory], queues: bool| {
-            let mut places: BTreeMap<(String, Option<u8>), Vec<u64>> = BTreeMap::new();
-            for history in histories.iter().filter(|history| !elsewhere.contains(&history.number)) {
-                if let [left] = &history.departures[..] {
-                    let place = (left.port.clone(), queues.then_some(left.queue));
-                    places.entry(place).or_default().push(history.number);
-                }
-            }
-            places
-        };
-        // In the order of either side those that left there on both.
-        let common = |queues: bool| {
-            let (was, mut is) = (by_place(captured, queues), by_place(replayed, queues));
-            let both = |(place, before): ((String, Option<u8>), Vec<u64>)| {
-                let after = is.remove(&place)?;
-                let sets = [&before, &after].map(|these| these.iter().copied().collect::<BTreeSet<u64>>());
-                let of = |these: Vec<u64>, those: &BTreeSet<u64>| -> Vec<u64> {
-                    these.into_iter().filter(|number| those.contains(number)).collect()
-                };
-                Some((place.0, of(before, &sets[1]), of(after, &sets[0])))
-            };
-            was.into_iter().filter_map(both).collect::<Vec<_>>()
-        };
-        // Where other frames are dropped others have a turn, but none of a queue overtakes.
-        let phase = self.differences.iter().any(|difference| difference.phase)
-            && common(true).iter().all(|(_, before, after)| before == after);
-        for (port, before, after) in common(self.lacks) {
-            // One alone has no order.
-            if before.len() > 1 {
-                before.iter().for_each(|_| self.judge("order"));
-            }
-            let pairs = before.iter().zip(&after);
-            if let Some((first, other)) = pairs.clone().find(|(first, other)| first != other) {
-                let places = pairs.filter(|(before, after)| before != after).count();
-                let captured = format!("next by {port}");
-                let replayed = format!("frame {other} goes before it; {places} places differ");
-                match phase {
-                    true => self.differ_in_phase(*first, "order", captured, replayed),
-                    false => self.differ(*first, "order", captured, replayed),
                 }
             }
         }

@@ -7,6 +7,7 @@ use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use weir_mgmt::admin::comment::{FrameHistory, is_only};
 
@@ -36,6 +37,8 @@ pub struct CaptureFile {
     pub missed: u64,
     /// It says that it was filtered.
     pub filtered: bool,
+    /// Names of its interfaces, with frames or without.
+    pub ports: BTreeSet<String>,
 }
 
 /// An interface: its name, and nanoseconds in a unit of its time stamps as a fraction.
@@ -82,6 +85,7 @@ impl CaptureFile {
         };
         let mut interfaces: Vec<Interface> = Vec::new();
         let (mut frames, mut missed, mut ended, mut filtered) = (Vec::new(), 0, false, false);
+        let mut ports = BTreeSet::new();
         while let Some(block) = reader.next_block() {
             let number = frames.len();
             let cut = |error| {
@@ -93,6 +97,7 @@ impl CaptureFile {
                 Block::InterfaceDescription(block) => {
                     let interface = interface(&block.options);
                     filtered |= interface.filtered;
+                    ports.extend(interface.name.clone());
                     interfaces.push(interface);
                 }
                 Block::EnhancedPacket(packet) => {
@@ -151,7 +156,7 @@ impl CaptureFile {
             let what = format!("cut short: there are {} frames, and no statistics behind them", frames.len());
             return Err(refuse("", what, "let `weir capture` end by --count or --for"));
         }
-        Ok(Self { frames, missed, filtered })
+        Ok(Self { frames, missed, filtered, ports })
     }
 
     /// Frames that came to its port are not in it, as it says itself.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod file;
+mod order;
 mod phase;
 
 use crate::Outcome;
@@ -12,7 +13,7 @@ use crate::refusal::{cannot, in_file, refuse};
 use crate::trace::Capture;
 use anyhow::{Context, Result};
 use clap::Args;
-use compare::{Compared, Comparison, Difference, Totals, Verdict, compare};
+use compare::{Came, Compared, Comparison, Difference, Lacks, Totals, Verdict, compare};
 use file::{AS_WRITTEN, CaptureFile, Captured};
 use phase::Losses;
 use serde_json::{Value, json};
@@ -101,9 +102,13 @@ fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Ve
         Some(FrameHistory { number, ..history })
     };
     let replayed: Vec<FrameHistory> = replayed.frames.into_iter().filter_map(renumbered).collect();
-    let length = |frame: &Captured| Some((frame.history.as_ref()?.number, frame.len as u64));
-    let lengths = capture.frames.iter().filter_map(length).collect();
-    let found = compare(config, &captured, &replayed, &lengths, capture.lacks_frames());
+    let came = |frame: &Captured| {
+        Some((frame.history.as_ref()?.number, Came { at: frame.unix_ns, bytes: frame.len as u64 }))
+    };
+    let came = capture.frames.iter().filter_map(came).collect();
+    let others = config.ports.iter().any(|port| !capture.ports.contains(&port.name));
+    let lacks = Lacks { own: capture.lacks_frames(), others };
+    let found = compare(config, &captured, &replayed, &came, lacks);
     Ok((written, found))
 }
 

@@ -5,7 +5,7 @@
 //! time by which the two may be apart, and by a frame at either end. And it moves no limit: a queue that is full is as deep
 //! on one side as on the other.
 
-use super::compare::hangs_on_others;
+use super::compare::{Came, hangs_on_others};
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_config::Config;
@@ -54,9 +54,9 @@ type Place<'a> = (&'a str, [u8; 3], &'a str);
 /// Frames that were lost, by number, and on which side.
 type Frames = BTreeMap<u64, [bool; 2]>;
 
-/// All losses for want of room. `lengths`: of each frame, by its number, bytes.
-pub fn losses(config: &Config, sides: [&[FrameHistory]; 2], lengths: &BTreeMap<u64, u64>) -> Vec<Losses> {
-    let longest = lengths.values().copied().max().unwrap_or(0);
+/// All losses for want of room. `came`: each frame by its number.
+pub fn losses(config: &Config, sides: [&[FrameHistory]; 2], came: &BTreeMap<u64, Came>) -> Vec<Losses> {
+    let longest = came.values().map(|frame| frame.bytes).max().unwrap_or(0);
     // Of a port that is not known the fastest one.
     let explained = |port: &str| {
         let rates = config.ports.iter().filter(|p| port.is_empty() || p.name == port);
@@ -76,7 +76,7 @@ pub fn losses(config: &Config, sides: [&[FrameHistory]; 2], lengths: &BTreeMap<u
     let row = |((port, class, reason), frames): (Place<'_>, Frames)| {
         let (mut counted, mut more, mut apart) = ([0, 0], 0i64, 0);
         for (number, sides) in frames {
-            let length = lengths.get(&number).copied().unwrap_or(longest) as i64;
+            let length = came.get(&number).map_or(longest, |frame| frame.bytes) as i64;
             for (side, sign) in [(0, 1), (1, -1)] {
                 counted[side] += u64::from(sides[side]);
                 more += if sides[side] { sign * length } else { 0 };
@@ -129,16 +129,16 @@ impl fmt::Display for OtherLimit {
 pub fn other_limit(
     losses: &[Losses],
     sides: [&[FrameHistory]; 2],
-    lengths: &BTreeMap<u64, u64>,
+    came: &BTreeMap<u64, Came>,
 ) -> Option<OtherLimit> {
     losses.iter().find_map(|Losses { port, class: [_, _, queue], .. }| {
         let of_queue = |h: &&FrameHistory| h.class.is_some_and(|[_, _, q]| q == *queue) && port_of(h) == port;
-        let with_itself = |h: &FrameHistory| Some((h.depth?, *lengths.get(&h.number)?));
+        let with_itself = |h: &FrameHistory| Some((h.depth?, came.get(&h.number)?.bytes));
         let [was, is] = sides.map(|side| {
             side.iter().filter(of_queue).filter_map(with_itself).map(|(depth, length)| depth + length).max()
         });
         let of_lengths =
-            || sides.into_iter().flatten().filter(of_queue).filter_map(|h| lengths.get(&h.number));
+            || sides.into_iter().flatten().filter(of_queue).filter_map(|h| Some(came.get(&h.number)?.bytes));
         let spread = of_lengths().max()? - of_lengths().min()?;
         let deepest = [was?, is?];
         let differs = deepest[0].abs_diff(deepest[1]) > spread;
