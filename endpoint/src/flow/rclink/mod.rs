@@ -105,6 +105,9 @@ impl Outgoing {
 enum Role {
     Sends {
         flows: Vec<Outgoing>,
+        /// All packets of the flows before this one are posted, and of those before the other are acknowledged.
+        posted: usize,
+        acknowledged: usize,
         sent: Sent,
         backoff: Option<Backoff>,
     },
@@ -174,10 +177,17 @@ fn is_readable(ends: &[Role], event: &Event) -> bool {
 }
 
 impl Role {
-    /// The flow whose next packet is to be posted at `now`.
+    /// The flow whose next packet is to be posted.
+    fn next(&mut self) -> Option<&mut Outgoing> {
+        let Self::Sends { flows, posted, .. } = self else { return None };
+        let of_rest = flows.iter().skip(*posted);
+        *posted += of_rest.take_while(|out| out.posted == out.flow.packets()).count();
+        flows.get_mut(*posted)
+    }
+
+    /// The same at `now`.
     fn open(&mut self, now: Nanos) -> Option<&mut Outgoing> {
-        let Self::Sends { flows, .. } = self else { return None };
-        flows.iter_mut().find(|out| out.posted < out.flow.packets()).filter(|out| out.is_due(now))
+        self.next().filter(|out| out.is_due(now))
     }
 
     fn backoff(&mut self) -> Option<&mut Backoff> {
@@ -316,7 +326,9 @@ impl RcLinkNic {
         };
         let backoff = backs_off.then(|| Backoff::new(params, length_thr.into())).transpose()?;
         self.ends.push(match sends {
-            true => Role::Sends { flows: Vec::new(), sent: Sent::default(), backoff },
+            true => {
+                Role::Sends { flows: Vec::new(), posted: 0, acknowledged: 0, sent: Sent::default(), backoff }
+            }
             false => Role::Receives {
                 incoming: Incoming::default(),
                 arrived: 0,
@@ -612,16 +624,18 @@ impl RcLinkNic {
 
     /// The oldest messages of queue pair `qp` have arrived at the peer.
     fn acknowledged(&mut self, qp: u16, mut messages: u64) {
-        let Some(Role::Sends { flows, .. }) = self.ends.get_mut(usize::from(qp)) else { return };
-        for out in flows.iter_mut().filter(|out| out.acknowledged < out.flow.packets()) {
+        let Some(Role::Sends { flows, acknowledged, .. }) = self.ends.get_mut(usize::from(qp)) else {
+            return;
+        };
+        while messages > 0
+            && let Some(out) = flows.get_mut(*acknowledged)
+        {
             let taken = messages.min(out.flow.packets() - out.acknowledged);
             out.acknowledged += taken;
             messages -= taken;
             if out.acknowledged == out.flow.packets() {
                 self.completed.push_back(out.flow.id);
-            }
-            if messages == 0 {
-                break;
+                *acknowledged += 1;
             }
         }
     }
@@ -698,8 +712,7 @@ impl RcLinkNic {
         for end in &mut self.ends {
             next = next.min(end.backoff().and_then(|b| b.next_timeout()).unwrap_or(NEVER));
             // What is open waits for room in the link's queue; what is not waits for its start.
-            let Role::Sends { flows, .. } = end else { continue };
-            let waiting = flows.iter().find(|out| out.posted < out.flow.packets()).map(|out| out.flow.start);
+            let waiting = end.next().map(|out| out.flow.start);
             next = next.min(waiting.filter(|start| *start > now).unwrap_or(NEVER));
         }
         (next != NEVER).then(|| next.max(now))
