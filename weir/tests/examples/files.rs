@@ -94,3 +94,26 @@ fn every_configuration_of_a_bench_passes_check() {
         assert!(output.status.success(), "{script}: {said}");
     }
 }
+
+/// Without compiling or measuring anything: there is no compiler in the path.
+#[test]
+fn every_bench_says_how_it_is_called() {
+    need!(tools(&["python3", "sh"]));
+    let folder = crate::place::repository().join("bench");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let program = entry.unwrap().path();
+        if program.extension().is_some() || program.is_dir() {
+            continue;
+        }
+        let output = std::process::Command::new(&program)
+            .arg("--help")
+            .env("PATH", "/usr/bin:/bin")
+            .env("CARGO", "/bin/false")
+            .output()
+            .unwrap();
+        let [said, wrong] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let name = format!("bench/{}", program.file_name().unwrap().display());
+        assert!(output.status.success() && said.lines().count() > 1, "{name}: {said}{wrong}");
+        assert!(said.contains("usage: ") || said.contains(&name), "{name}: {said}");
+    }
+}
