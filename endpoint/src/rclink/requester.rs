@@ -65,9 +65,14 @@ impl Requester {
         Self { depth, queue: VecDeque::with_capacity(depth), flight, cc }
     }
 
+    /// One more message can be queued.
+    pub(super) fn has_room(&self) -> bool {
+        self.queue.len() < self.depth
+    }
+
     /// Queues a message, or hands it back when the queue is full.
     pub(super) fn post(&mut self, payload: Vec<u8>) -> Result<(), Vec<u8>> {
-        if self.queue.len() >= self.depth {
+        if !self.has_room() {
             return Err(payload);
         }
         self.queue.push_back(payload);

@@ -662,7 +662,9 @@ impl RcLinkNic {
     fn post(&mut self, now: Nanos) {
         let least = *self.config.codec.payload_range().start() as u64;
         for (qp, end) in self.ends.iter_mut().enumerate() {
-            while let Some(out) = end.open(now) {
+            while self.endpoint.has_room(qp as u16)
+                && let Some(out) = end.open(now)
+            {
                 let full = u64::from(out.flow.payload);
                 let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
                 if self.endpoint.post(qp as u16, vec![0; len as usize]).is_err() {

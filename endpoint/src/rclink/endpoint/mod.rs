@@ -213,6 +213,11 @@ impl Endpoint {
         to.sender.post(payload).map_err(PostError::Full)
     }
 
+    /// A queue pair takes one more message now.
+    pub fn has_room(&self, qp: u16) -> bool {
+        self.qps.get(usize::from(qp)).is_some_and(|qp| !qp.failed && qp.sender.has_room())
+    }
+
     /// Queues a multicast message (TYPE2) for a group. It is sent once and not acknowledged.
     ///
     /// # Errors
