@@ -1,6 +1,7 @@
 //! Real frames through a crossbar: nothing lost, PFC and marks where they belong, and the throughput theory gives.
 
 use super::{Report, load, run};
+use std::ops::Range;
 
 fn play(text: &str) -> Report {
     run(&load("core.toml", text).unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"))
@@ -133,6 +134,44 @@ fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {
         for schedule in strict {
             let (three, busy) = share(core, mode, 1.0, schedule, flows);
             assert!(three > 980 && busy > 950, "{core} {mode} {flows:?} {schedule:?}: {three}, {busy}");
+        }
+    }
+}
+
+/// What a queue may send, and what it is guaranteed, is that of the line, whatever inputs its frames come by; others have the rest.
+#[test]
+fn sw_rates_of_queues_are_those_of_the_output() {
+    let to_h4 = |(from, class): (usize, u8)| {
+        let end = if class == 0 { "reliable = false\ndscp = 0\n" } else { "" };
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"h{from}\"\nto = \"h4\"\npriority = {class}\n{end}")
+    };
+    let flows: String = [(0, 3), (1, 3), (2, 0), (3, 0)].map(to_h4).concat();
+    // Payload of class 3 and of class 0, in hundreds of Mb/s.
+    let shares = |switch: &str, three: &str, zero: &str| {
+        let r = play(&format!(
+            "name = \"rates\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\nrate = \"100G\"\n[host]\n\
+             payload = 1000\n[switch]\n{switch}\n[[switch.config.scheduler]]\nname = \"three\"\n{three}\n[[switch.config.scheduler]]\n\
+             name = \"zero\"\n{zero}\n[[switch.config.queue]]\nqueues = \"3\"\nscheduler = \"three\"\n[[switch.config.queue]]\n\
+             queues = \"0\"\nscheduler = \"zero\"\n[switch.config.buffer]\nsize = \"16MiB\"\n{flows}"
+        ));
+        let of = |flows: Range<usize>| r.flows[flows].iter().map(|f| f.delivered).sum::<u64>() * 8 / 100_000;
+        [of(0..2), of(2..4)]
+    };
+    let dwrr = |weight: u8| format!("type = \"DWRR\"\nweight = {weight}");
+    for core in ["islip", "pim"] {
+        for mode in ["packet", "cell"] {
+            let switch = format!("core = \"{core}\"\ncrossbar_mode = \"{mode}\"");
+            // 1000 bytes of payload are 1086 of the 100G line: 9.2 of 10 Gb/s, and 82.9 of the rest.
+            for schedule in ["type = \"STRICT\"", &dwrr(1)] {
+                let got = shares(&switch, &format!("{schedule}\npir = \"10G\""), &dwrr(1));
+                assert!(
+                    (90..=94).contains(&got[0]) && (815..=832).contains(&got[1]),
+                    "{switch} {schedule}: {got:?}"
+                );
+            }
+            // Instead of a tenth of the line, one frame in four, the most that is no more than 30G, or cells up to that.
+            let got = shares(&switch, &format!("{}\ncir = \"30G\"", dwrr(1)), &dwrr(9));
+            assert!((225..=285).contains(&got[0]) && got[0] + got[1] > 900, "{switch} cir: {got:?}");
         }
     }
 }

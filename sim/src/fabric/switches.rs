@@ -7,7 +7,7 @@ use super::policy::{self, Buffer, Policy};
 use super::rclink;
 use super::sim_frame::SimFrame;
 use super::source::{self, Source};
-use super::spec::{self, FabricSpec, FlowControlKind, LinkSpec, Protocol};
+use super::spec::{self, CoreKind, FabricSpec, FlowControlKind, LinkSpec, Protocol};
 use super::topology::{Plan, hop_mac, key_of_delay, key_of_rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -253,6 +253,10 @@ pub(super) fn build(
         port.rate = None;
         port.learning = false;
         port.unknown_unicast = UnknownUnicast::Drop;
+        if spec.switch.core != CoreKind::OutputQueued {
+            // Rates of queues are kept by the outputs.
+            port.queues.iter_mut().for_each(|queue| (queue.cir, queue.pir) = (None, None));
+        }
     }
     params.ageing = None;
     // Hosts send to one another only, and their fabric is looked at when it has ended.

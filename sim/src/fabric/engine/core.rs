@@ -286,8 +286,9 @@ impl Fabric<'_> {
             }
         }
         let any = asked.iter().any(|queues| *queues != 0);
+        let ns = self.ns();
         for (output, queues) in core.outputs.iter_mut().zip(asked) {
-            output.ask(queues);
+            output.ask(queues, ns);
         }
         let free = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
         let mut matching = Matching::new();
@@ -349,7 +350,7 @@ impl Fabric<'_> {
         } else {
             let paused = self.paused_at(s, port);
             let core = self.switches[s].core.as_mut();
-            let frame = core.and_then(|core| core.outputs[port].next_frame(paused));
+            let frame = core.and_then(|core| core.outputs[port].next_frame(paused, ns));
             if let Some(mut frame) = frame {
                 self.stamp(dir, s, id, &mut frame);
                 let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
@@ -372,9 +373,9 @@ impl Fabric<'_> {
         let watchdog = part.watchdog(id).map(|w| w.next_poll());
         let paused = self.paused_at(s, port);
         let resume = (paused != 0).then(|| part.reaction(id).next_expiry());
-        let ready = node.core.as_ref().map_or(0, |core| core.outputs[port].ready());
         // What waits at the output goes when its line is free.
-        let line = (ready & !paused != 0).then_some(ns);
+        let line = node.core.as_ref().and_then(|core| core.outputs[port].next_at(paused));
+        let line = line.map(|at| at.max(ns));
         let all = [Some(part.generator(id).next_deadline()), watchdog, resume, line];
         all.into_iter().flatten().min().filter(|at| *at != Nanos::MAX)
     }

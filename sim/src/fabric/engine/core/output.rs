@@ -8,7 +8,7 @@ use crate::fabric::sim_frame::SimFrame;
 use std::collections::VecDeque;
 use weir_dataplane::egress::{Discipline, QueueSchedule, Scheduler};
 use weir_dataplane::frame::Frame;
-use weir_dataplane::types::{PRIORITIES, wire_bytes};
+use weir_dataplane::types::{Nanos, PRIORITIES, wire_bytes};
 
 /// What waits at an output for its line, and whose turn it is to cross and to be sent.
 pub(super) struct Output {
@@ -26,8 +26,8 @@ pub(super) struct Output {
 
 impl Output {
     pub fn new(queues: &[QueueSchedule; PRIORITIES]) -> Self {
-        // Rates count at the inputs.
-        let queues = queues.map(|queue| QueueSchedule { cir: None, pir: None, ..queue });
+        // What the line holds back crosses no more when its room is full.
+        let unlimited = queues.map(|queue| QueueSchedule { pir: None, ..queue });
         let rank = |queue: QueueSchedule| match queue.discipline {
             Discipline::Strict => queue.level.saturating_add(1),
             Discipline::Dwrr(_) | Discipline::Wrr(_) => 0,
@@ -35,8 +35,8 @@ impl Output {
         Self {
             ready: Default::default(),
             bytes: [0; PRIORITIES],
-            crossing: Scheduler::new(&queues, 0),
-            line: Scheduler::new(&queues, 0),
+            crossing: Scheduler::new(&unlimited, 0),
+            line: Scheduler::new(queues, 0),
             ranks: queues.map(rank),
             asked: 0,
         }
@@ -53,12 +53,13 @@ impl Output {
     }
 
     /// Queues of which something has crossed, a bit each.
-    pub fn ready(&self) -> u8 {
+    fn ready(&self) -> u8 {
         set(|queue| !self.ready[queue].is_empty())
     }
 
     /// These queues ask in a slot: those that did not before have no credit for that time.
-    pub fn ask(&mut self, queues: u8) {
+    pub fn ask(&mut self, queues: u8, now: Nanos) {
+        self.crossing.refill(now);
         let fresh = queues & !self.asked;
         (0..PRIORITIES).filter(|queue| fresh >> queue & 1 == 1).for_each(|queue| self.crossing.wake(queue));
         self.asked = queues;
@@ -82,8 +83,14 @@ impl Output {
         self.ready[queue].push_back(frame);
     }
 
+    /// When there is something for the line, of the queues that are not `paused`: in the past, if it is there now.
+    pub fn next_at(&self, paused: u8) -> Option<Nanos> {
+        self.line.open_at(self.ready() & !paused)
+    }
+
     /// The next frame for the line, of the queues that are not `paused`.
-    pub fn next_frame(&mut self, paused: u8) -> Option<SimFrame> {
+    pub fn next_frame(&mut self, paused: u8, now: Nanos) -> Option<SimFrame> {
+        self.line.refill(now);
         let queue = self.line.pick(self.ready() & !paused)?.queue;
         let frame = self.ready[queue].pop_front()?;
         let bytes = frame.len() as u64;
