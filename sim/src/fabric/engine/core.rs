@@ -10,7 +10,7 @@ mod output;
 
 use self::output::Output;
 use super::event_loop::Event;
-use super::world::{Fabric, OneFrameWire};
+use super::world::{Fabric, OneFrameWire, SwitchNode};
 use crate::crossbar::{
     Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
     ports_of,
@@ -18,8 +18,10 @@ use crate::crossbar::{
 use crate::fabric::FabricError;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
+use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use std::collections::VecDeque;
+use std::ops::Range;
 use weir_config::Config;
 use weir_config::runtime::queue_schedules;
 use weir_dataplane::frame::Frame;
@@ -51,8 +53,9 @@ pub(super) struct Core {
     slot: Ps,
     cell_bytes: u64,
     output_buffer: u64,
-    /// Frames of each input for each output, `[input][output]`, and the outputs that there are any for, a bit each.
-    waiting: Vec<Vec<u32>>,
+    /// Bytes of each input for each output by queue, `[input][output][queue]`, and the outputs that each has any for, a bit
+    /// each.
+    voqs: Vec<Vec<[u64; PRIORITIES]>>,
     wanted: Vec<u64>,
     /// One queue per input: outputs in the order of arrival.
     fifos: Option<Vec<VecDeque<u8>>>,
@@ -153,7 +156,7 @@ impl Core {
             slot: (slot as Ps).max(1),
             cell_bytes: s.cell.0,
             output_buffer: s.output_buffer.0,
-            waiting: vec![vec![0; ports]; ports],
+            voqs: vec![vec![[0; PRIORITIES]; ports]; ports],
             wanted: vec![0; ports],
             fifos: (s.core == CoreKind::Fifo).then(|| vec![VecDeque::new(); ports]),
             demand: Demand::new(ports.max(1), PRIORITIES),
@@ -165,13 +168,22 @@ impl Core {
         })))
     }
 
-    /// A frame was admitted at `input` for `output`.
-    pub fn admitted(&mut self, input: usize, output: usize) {
-        self.waiting[input][output] += 1;
-        self.wanted[input] |= 1 << output;
-        if let Some(fifos) = &mut self.fifos {
-            fifos[input].push_back(output as u8);
+    /// What the memory of `input` holds for `output` may be more than it was, or less.
+    fn note(&mut self, input: usize, output: usize, memory: &FabricSwitch) {
+        let voqs = &mut self.voqs[input][output];
+        for (queue, held) in voqs.iter_mut().enumerate() {
+            let before = std::mem::replace(held, memory.queue_bytes(PortId(output as u16), queue));
+            if let (true, Some(fifos)) = (*held > before, &mut self.fifos) {
+                fifos[input].push_back(output as u8);
+            }
         }
+        let wanted = u64::from(voqs.iter().any(|bytes| *bytes > 0));
+        self.wanted[input] = self.wanted[input] & !(1 << output) | wanted << output;
+    }
+
+    /// Output of what is in front of the FIFO of `input`; `None`: there is none.
+    pub fn head(&self, input: usize) -> Option<usize> {
+        self.fifos.as_ref()?.get(input)?.front().map(|output| usize::from(*output))
     }
 
     /// Bytes that have left the inputs for `output` and not yet the switch.
@@ -179,29 +191,41 @@ impl Core {
         self.outputs[output].bytes()
     }
 
-    /// Outputs that `input` has something for, one bit each.
-    fn wanted(&self, input: usize) -> u64 {
-        match &self.fifos {
-            Some(fifos) => fifos[input].front().map_or(0, |output| 1 << output),
-            None => self.wanted[input],
-        }
-    }
-
-    /// `input` gives up a frame for `output`.
-    fn taken(&mut self, input: usize, output: usize) {
-        self.waiting[input][output] = self.waiting[input][output].saturating_sub(1);
-        if self.waiting[input][output] == 0 {
-            self.wanted[input] &= !(1 << output);
-        }
-        if let Some(fifos) = &mut self.fifos {
+    /// Outputs that `input` may begin to send something to, one bit each.
+    fn wanted(&mut self, input: usize, memory: &FabricSwitch) -> u64 {
+        let Some(fifos) = &mut self.fifos else { return self.wanted[input] };
+        let dropped = |output: u8| memory.waiting(PortId(output.into())) == 0;
+        while fifos[input].front().is_some_and(|output| dropped(*output)) {
             fifos[input].pop_front();
         }
+        fifos[input].front().map_or(0, |output| 1 << output)
     }
 
     /// Ports in the middle of a frame that holds them (packet mode).
     fn busy(&self) -> (u64, u64) {
         let held = self.crossing.iter().filter(|_| self.mode == CrossbarMode::Packet);
         held.fold((0, 0), |(i, o), c| (i | 1 << c.input, o | 1 << c.output))
+    }
+}
+
+impl SwitchNode {
+    /// [`SwitchNode::receive`] of a frame that may leave by these ports of a switch with a crossbar.
+    pub(super) fn receive_to_cross(
+        &mut self,
+        input: usize,
+        outputs: Range<usize>,
+        frame: SimFrame,
+        ns: Nanos,
+    ) {
+        let Some(mut core) = self.core.take() else { return };
+        let memory = self.part_mut(input);
+        for output in outputs.clone() {
+            // Without what has been dropped since.
+            core.note(input, output, memory);
+        }
+        memory.receive_one(PortId(input as u16), frame, ns);
+        outputs.for_each(|output| core.note(input, output, memory));
+        self.core = Some(core);
     }
 }
 
@@ -277,8 +301,13 @@ impl Fabric<'_> {
         }
         for input in 0..ports {
             let memory = self.switches[s].part(input);
-            for output in ports_of(core.wanted(input)) {
-                let queues = memory.waiting(PortId(output as u16)) & open[output];
+            for output in ports_of(core.wanted(input, memory)) {
+                let waiting = memory.waiting(PortId(output as u16));
+                if waiting == 0 {
+                    // What waited has been dropped.
+                    core.note(input, output, memory);
+                }
+                let queues = waiting & open[output];
                 asked[output] |= queues;
                 for queue in (0..PRIORITIES).filter(|queue| queues >> queue & 1 == 1) {
                     core.demand.set(input, output, queue, true);
@@ -311,16 +340,20 @@ impl Fabric<'_> {
     fn take(&mut self, s: usize, core: &mut Core, (input, output, queue): (usize, usize, usize)) {
         let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
         let node = &mut self.switches[s];
-        node.part_mut(input).hold_back(id, !(1 << queue));
+        let memory = node.part_mut(input);
+        memory.hold_back(id, !(1 << queue));
         let tap = node.transmit(input, id, ns);
-        let part = node.part_mut(input);
-        part.hold_back(id, 0);
-        let held = part.reaction(id).held_ns(queue, ns);
+        let memory = node.part_mut(input);
+        memory.hold_back(id, 0);
+        let held = memory.reaction(id).held_ns(queue, ns);
+        core.note(input, output, memory);
         let Some(mut frame) = tap.data else { return };
+        if let Some(fifos) = &mut core.fifos {
+            fifos[input].pop_front();
+        }
         if let Some(journey) = frame.journey() {
             journey.cross(now, output, queue, held);
         }
-        core.taken(input, output);
         let bytes = frame.len() as u64;
         let (cells_left, uncharged) = (bytes.div_ceil(core.cell_bytes).max(1), wire_bytes(bytes));
         let out = &mut core.outputs[output];

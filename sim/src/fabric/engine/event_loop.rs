@@ -567,15 +567,7 @@ impl Fabric<'_> {
         }
         let node = &mut self.switches[s];
         if let (Some(_), Some(port)) = (&node.core, egress) {
-            let held = |node: &SwitchNode| -> u32 {
-                queued_frames(node.part(to.port), PortId(port as u16)).iter().sum()
-            };
-            let before = held(node);
-            node.receive(to.port, frame, ns);
-            let admitted = held(node) > before;
-            if let (true, Some(core)) = (admitted, &mut node.core) {
-                core.admitted(to.port, port);
-            }
+            node.receive_to_cross(to.port, port..port + 1, frame, ns);
         } else if egress.is_none() && is_mac_control(frame.bytes()) {
             node.receive_pfc(to.port, &frame, ns);
         } else {
@@ -620,12 +612,12 @@ impl Fabric<'_> {
             (0..ports).map(of_port).collect()
         };
         let before = held(node);
-        node.receive(to.port, frame, ns);
+        match node.core {
+            None => node.receive(to.port, frame, ns),
+            Some(_) => node.receive_to_cross(to.port, 0..ports, frame, ns),
+        }
         let after = held(node);
         let copied: Vec<usize> = (0..ports).filter(|port| after[*port] > before[*port]).collect();
-        if let Some(core) = &mut node.core {
-            copied.iter().for_each(|port| core.admitted(to.port, *port));
-        }
         let due = node.part(to.port).generator(PortId(to.port as u16)).due(ns);
         copied.iter().for_each(|port| self.measure(s, *port));
         if due {

@@ -363,6 +363,16 @@ impl Fabric<'_> {
                 }
             }
         }
+        if let Some(out) = node_of.core.as_ref().and_then(|core| core.head(port)) {
+            // Behind the head of a FIFO nothing leaves, wherever it is for.
+            behind.clear();
+            let waiting = part.waiting(PortId(out as u16));
+            let waiting = (0..PRIORITIES as u8).filter(|queue| waiting >> queue & 1 == 1);
+            let is_held = |queue: u8| part.reaction(PortId(out as u16)).holds(queue.into(), ns);
+            if waiting.clone().all(is_held) {
+                behind.push((held, waiting.flat_map(|queue| self.holders(node, out, queue)).collect()));
+            }
+        }
         let gauges = part.gauges(id, ns);
         let used = gauges.pg_used[pg];
         let reserved = used.saturating_sub(gauges.pg_shared[pg] + gauges.pg_headroom[pg]);
@@ -484,7 +494,13 @@ impl Fabric<'_> {
                 pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
                 headroom_peak: max(&g.pg_headroom_peak),
                 headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
-                storms: sum(&g.storms_detected),
+                // Seen by each memory that holds something for the port.
+                storms: node
+                    .parts
+                    .iter()
+                    .map(|part| sum(&part.gauges(id, self.ns()).storms_detected))
+                    .max()
+                    .unwrap_or(0),
                 flows: FlowShare::of(
                     &node.parts.iter().filter_map(|part| part.flows(id)).collect::<Vec<_>>(),
                 ),
