@@ -280,6 +280,16 @@ fn wrong_cores_are_refused() {
             "store_and_forward",
         ),
         ("core = \"crossbar\"", "core.toml: ", "unknown variant"),
+        (
+            "core = \"islip\"\n[switch.config.qos]\nvoq = \"fifo\"",
+            "core.toml:15: switch.config.qos.voq is fifo",
+            "core = \"fifo\"",
+        ),
+        (
+            "core = \"pim\"\n[switch.config.watchdog]\naction = \"forward\"",
+            "core.toml:15: switch.config.watchdog.action is forward",
+            "drop or alert",
+        ),
     ] {
         let error = refused(switch);
         assert!(error.contains(place) && error.contains(remedy), "`{error}`");

@@ -22,6 +22,7 @@ use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use std::collections::VecDeque;
 use std::ops::Range;
+use toml::Value;
 use weir_config::Config;
 use weir_config::runtime::queue_schedules;
 use weir_dataplane::frame::Frame;
@@ -111,6 +112,16 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if s.forwarding == Forwarding::CutThrough {
         let must = "store_and_forward with a crossbar: a frame is admitted to the memory of its input first";
         return wrong("forwarding", "cut_through".into(), must);
+    }
+    let word =
+        |table: &str, key: &str| s.config.get(table).and_then(|table| table.get(key)).and_then(Value::as_str);
+    if word("watchdog", "action") == Some("forward") {
+        let must = "drop or alert with a crossbar: a storm is seen by the memory of an input, which sends nothing past the pause of an output";
+        return wrong("config.watchdog.action", "forward".into(), must);
+    }
+    if word("qos", "voq") == Some("fifo") {
+        let must = "absent: the memory of an input has frames of one port; one queue for all of an input is core = \"fifo\"";
+        return wrong("config.qos.voq", "fifo".into(), must);
     }
     Ok(())
 }
