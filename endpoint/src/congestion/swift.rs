@@ -4,7 +4,7 @@
 //! many flows need a longer queue. A window below one packet becomes a pause between packets. The endpoint's own
 //! delay, which the paper steers with a second window, is part of the round trip here: hosts answer at once.
 use super::{Ack, CongestionControl, Permit};
-use weir_dataplane::types::Nanos;
+use weir_dataplane::types::{Nanos, wire_bytes};
 
 /// What a sender is configured with. Windows are in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +50,8 @@ pub struct Swift {
     slope: f64,
     offset: f64,
     rtt: Nanos,
+    /// Bits on the wire of the last frame: what a sender spaces by a rate.
+    frame_bits: u64,
     acked: u64,
     last_decrease: Nanos,
     losses: u32,
@@ -66,6 +68,7 @@ impl Swift {
             slope,
             offset: -slope * max,
             rtt: 0,
+            frame_bits: 0,
             acked: 0,
             last_decrease: 0,
             losses: 0,
@@ -104,8 +107,8 @@ impl CongestionControl for Swift {
         if self.cwnd >= 1.0 || self.rtt == 0 {
             return Permit::windowed(p.line_bps, window);
         }
-        // One packet each time a round trip over the window has gone by.
-        let rate = self.cwnd * (p.payload * 8) as f64 * 1e9 / self.rtt as f64;
+        // The rate at which the next packet goes a round trip over the window after the last one.
+        let rate = self.cwnd * self.frame_bits as f64 * 1e9 / self.rtt as f64;
         Permit::windowed((rate as u64).clamp(1, p.line_bps), window)
     }
 
@@ -122,6 +125,10 @@ impl CongestionControl for Swift {
             let left = (1.0 - p.beta * (delay - target) / delay).max(1.0 - p.max_mdf);
             self.set(self.cwnd * left, ack.now);
         }
+    }
+
+    fn on_sent(&mut self, bytes: u64, _: Nanos) {
+        self.frame_bits = wire_bytes(bytes) * 8;
     }
 
     fn on_loss(&mut self, now: Nanos) {
@@ -195,9 +202,10 @@ mod tests {
     #[test]
     fn less_than_a_packet_is_a_pace() {
         let mut swift = Swift::new(Params { max_cwnd: 0.5, initial_cwnd: 0.5, ..params() });
+        swift.on_sent(1066, 0);
         swift.on_ack(&ack(1, 0, 20_000));
         let permit = swift.permit();
-        // 0.5 packets of 8000 bits per 20 us.
-        assert_eq!((permit.rate_bps, permit.window), (200_000_000, 1000));
+        // 0.5 packets, of 1090 bytes on the wire, per 20 us.
+        assert_eq!((permit.rate_bps, permit.window), (218_000_000, 1000));
     }
 }

@@ -78,6 +78,31 @@ fn swift_keeps_the_queue_of_its_target() {
     assert!(most - least < most / 100 && r.pauses() == 0, "{least} to {most} bytes");
 }
 
+/// A window of a part of a packet is a pause of a round trip over the window, whatever the packet has beside its payload.
+#[test]
+fn swift_pauses_for_a_round_trip_over_the_window() {
+    let fct = |payload: u64, window: f64, packets: u64| {
+        let text = format!(
+            "name = \"pause\"\nstop_time = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[link]\nrate = \"100G\"\n\
+             delay = \"1us\"\n[host]\npayload = {payload}\ncongestion_control = \"swift\"\n[host.swift]\nmax_window = {window:?}\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = {}",
+            payload * packets
+        );
+        run(&load("pause.toml", &text).unwrap()).unwrap().flows[0].fct_ns.unwrap()
+    };
+    for payload in [64, 1000] {
+        // With a window of one packet the next goes when the acknowledgement is there.
+        let first = fct(payload, 1.0, 1);
+        let rtt = (fct(payload, 1.0, 101) - first) / 100;
+        for (window, trips) in [(0.5, 2), (0.1, 10)] {
+            let pause = (fct(payload, window, 101) - first) / 100;
+            let ratio = pause as f64 / (trips * rtt) as f64;
+            // The first packet has no round trip yet, and waits for its answer alone.
+            assert!((0.98..=1.001).contains(&ratio), "{payload} B, window {window}: {pause} ns, round trip {rtt}");
+        }
+    }
+}
+
 /// What cannot be is refused with the place and what to do.
 #[test]
 fn wrong_combinations_are_refused() {
