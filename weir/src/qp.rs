@@ -154,8 +154,6 @@ fn show(args: &ShowArgs) -> Result<()> {
             all.into_iter().find(|r| r["name"] == name).map(|r| number(r, "value"))
         };
         let or_dash = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
-        let target =
-            register("RATE_MEM").map(|rate| (rate >> 16) * weir_endpoint::dcqcn::registers::RATE_UNIT);
         let counts = register("T_BC_MEM");
         let state = match (&row["failure"], &row["connected"]) {
             (Value::String(_), _) => "failed",
@@ -167,7 +165,7 @@ fn show(args: &ShowArgs) -> Result<()> {
             row["peer"].as_str().unwrap_or("").to_owned(),
             state.to_owned(),
             Unit::GBPS.number(rate(row, "rate_bps")),
-            target.map_or("-".into(), |bps| Unit::GBPS.number(bps as f64)),
+            row["target_bps"].as_u64().map_or("-".into(), |bps| Unit::GBPS.number(bps as f64)),
             or_dash(register("ALPHA_MEM")),
             or_dash(counts.map(|counts| counts >> 16)),
             or_dash(counts.map(|counts| counts & 0xffff)),
@@ -210,6 +208,10 @@ fn set(args: &SetArgs) -> Result<()> {
         parameters += if is_toml { &bare } else { &quoted };
     }
     let which = args.which.which();
+    if which.qpn.is_some() && !writes.is_empty() {
+        let problem = "the address of a register has its queue pair in it";
+        return Err(refuse("--qpn", problem, "leave it out, or set parameters by their keys"));
+    }
     let (mut set, mut registers) = (Vec::new(), Vec::new());
     if !parameters.is_empty() {
         set = args.which.ask(&Order::Set(which.clone(), parameters))?;
@@ -226,10 +228,7 @@ fn set(args: &SetArgs) -> Result<()> {
         OUT.json(&json!({ "queue_pairs": set, "registers": registers }));
         return Ok(());
     }
-    for row in &set {
-        let said = if row["dcqcn"].is_null() { "has a fixed rate, nothing is changed" } else { "set" };
-        say!("{}: {said}", name(row));
-    }
+    set.iter().for_each(|row| say!("{}: set", name(row)));
     for (address, row) in &registers {
         let port = row["port"].as_str().unwrap_or("");
         say!("{port}: {address:#x} is {:#x}", number(row, "value"));
@@ -244,10 +243,11 @@ fn record(args: &RecordArgs, on: bool) -> Result<()> {
         return Ok(());
     }
     for row in rows {
-        let said = match (row["dcqcn"].is_null(), on) {
-            (true, _) => "has a fixed rate, there is nothing to record",
-            (false, true) => "recording",
-            (false, false) => "stopped",
+        let said = match (row["dcqcn"].is_null(), on, row["recorded"] == true) {
+            (true, ..) => "has a fixed rate, there is nothing to record",
+            (false, true, _) => "recording",
+            (false, false, true) => "stopped",
+            (false, false, false) => "nothing was recorded",
         };
         say!("{}: {said}", name(&row));
     }

@@ -343,6 +343,11 @@ impl RateController {
         self.firmware.as_ref().map_or(self.point.control().rate(), |firmware| firmware.rate())
     }
 
+    /// The rate it rises to, bits/s; where firmware runs another algorithm than DCQCN, the rate.
+    pub fn target(&self) -> u64 {
+        self.other().map_or_else(|| self.control().target(), Firmware::rate)
+    }
+
     /// Reads a register at `now`. Where firmware runs another algorithm than DCQCN, `RATE_MEM` has its rate, and the others
     /// of DCQCN's state are those of hardware, which nothing moves.
     pub fn read(&self, register: Register, now: Nanos) -> u32 {

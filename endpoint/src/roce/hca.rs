@@ -346,6 +346,18 @@ impl Hca {
         Some(self.qps[self.index(qpn)?].requester.pacer.rate())
     }
 
+    /// Sets the least time between two CNPs of a queue pair, ns.
+    pub fn set_cnp_interval(&mut self, qpn: Qpn, interval: Nanos) {
+        if let Some(at) = self.index(qpn) {
+            self.qps[at].np.set_interval(interval);
+        }
+    }
+
+    /// Least time between two CNPs of a queue pair, ns.
+    pub fn cnp_interval(&self, qpn: Qpn) -> Option<Nanos> {
+        Some(self.qps[self.index(qpn)?].np.interval())
+    }
+
     /// Work requests of a queue pair that may be in flight, for the packets to come; 0 sends nothing. New
     /// queue pairs have no limit (`u32::MAX`).
     pub fn set_outstanding(&mut self, qpn: Qpn, requests: u32) {

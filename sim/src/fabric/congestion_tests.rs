@@ -98,7 +98,10 @@ fn swift_pauses_for_a_round_trip_over_the_window() {
             let pause = (fct(payload, window, 101) - first) / 100;
             let ratio = pause as f64 / (trips * rtt) as f64;
             // The first packet has no round trip yet, and waits for its answer alone.
-            assert!((0.98..=1.001).contains(&ratio), "{payload} B, window {window}: {pause} ns, round trip {rtt}");
+            assert!(
+                (0.98..=1.001).contains(&ratio),
+                "{payload} B, window {window}: {pause} ns, round trip {rtt}"
+            );
         }
     }
 }

@@ -168,6 +168,20 @@ fn messages(stream: &HostStream, write: bool, peer_qpn: u32, first_qpn: u32) -> 
     }
 }
 
+/// The words of the file for what decides: scheme and firmware's algorithm.
+pub fn words(dcqcn: &Dcqcn) -> (&'static str, &'static str) {
+    let scheme = match dcqcn.scheme {
+        Scheme::Hardware => DcqcnScheme::Hardware,
+        Scheme::FirmwareRate => DcqcnScheme::FirmwareRate,
+        Scheme::Firmware => DcqcnScheme::Firmware,
+    };
+    let algorithm = match dcqcn.firmware_algorithm {
+        FirmwareAlgorithm::Dcqcn => config::FirmwareAlgorithm::Dcqcn,
+        FirmwareAlgorithm::Backoff => config::FirmwareAlgorithm::Backoff,
+    };
+    (scheme.word(), algorithm.word())
+}
+
 /// Rate control of a connection that sends at most `rate` bits/s.
 pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
     // All of it, too. The interval is the receiver's.

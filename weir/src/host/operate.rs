@@ -3,7 +3,7 @@
 //!
 //! One JSON object per line each way ([`Order`]; the answer is [`Said`]).
 
-use super::build::rate_control;
+use super::build::{rate_control, words};
 use super::seats::{Seat, Shared};
 use crate::refusal::refuse;
 use anyhow::{Context, Result, anyhow};
@@ -15,12 +15,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use weir_config::CongestionControl;
 use weir_config::host::{self, HostConfig, HostDcqcn, HostQp, HostTraffic};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::trace::Trace;
 use weir_endpoint::roce::wire::Qpn;
-use weir_endpoint::station::roce::{OrderError, Rate, Station as Roce};
+use weir_endpoint::station::roce::{OrderError, Station as Roce};
 use weir_endpoint::station::{ConnectionReport, Station};
 
 /// Longest line, bytes.
@@ -29,6 +30,9 @@ const LONGEST: u64 = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time to say a line once connected: the hosts have other things to do.
 const LINE: Duration = Duration::from_millis(50);
+
+/// Parameters that a queue pair takes into account as it begins, and never again.
+const OF_THE_START: [&str; 2] = ["initial_alpha", "initial_rate"];
 
 /// Which queue pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,10 +160,20 @@ impl Operator {
         if let Order::Set(which, toml) = &order {
             let new: toml::Table =
                 toml.parse().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
+            if let Some(key) = OF_THE_START.into_iter().find(|key| new.contains_key(*key)) {
+                return Err(anyhow!(
+                    "`{key}` is of the start of a queue pair; set it in [dcqcn] of the file, before the hosts begin"
+                ));
+            }
             for (key, own) in self.pairs.iter().filter(|((port, qpn), _)| which.is(port, *qpn)) {
                 let mut table = own.clone();
+                if new.get("parameters").and_then(toml::Value::as_str) == Some(CongestionControl::Off.word())
+                {
+                    // The others say nothing any more.
+                    table.retain(|key, _| key == "cnp_interval");
+                }
+                let beside = table.keys().filter(|key| !new.contains_key(*key)).cloned().collect::<Vec<_>>();
                 table.extend(new.clone());
-                let beside = own.keys().filter(|key| !new.contains_key(*key)).cloned().collect::<Vec<_>>();
                 let all = self.parameters(&table).with_context(|| {
                     let (port, qpn) = key;
                     let new = new.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
@@ -235,7 +249,8 @@ fn obey(
                     let own = parameters.get(&(name.clone(), pair.number));
                     of_pair(order, own, station, pair, now)?
                 }
-                Station::RcLink(_) => json!({}),
+                Station::RcLink(_) if matches!(order, Order::Show(_)) => json!({}),
+                Station::RcLink(_) => return Err(anyhow!("RC Link hosts have no DCQCN")),
             };
             rows.push(row(name, pair, more));
         }
@@ -275,35 +290,40 @@ fn of_pair(
     };
     match order {
         Order::Set(..) => {
-            let held = station.dcqcn(qpn).map(|dcqcn| dcqcn.params.max_rate);
-            if let (Some(parameters), Some(rate)) = (parameters, held)
-                && let Rate::Dcqcn(dcqcn) = rate_control(parameters, rate)
-            {
-                station.configure(qpn, &dcqcn, now)?;
+            if let (Some(parameters), Some(rate)) = (parameters, station.highest_rate(qpn)) {
+                station.configure(qpn, &rate_control(parameters, rate), now)?;
+                station.set_cnp_interval(qpn, parameters.cnp_interval)?;
             }
         }
         Order::Record(_, on) => station.record(qpn, *on).or_else(fixed)?,
         Order::Trace(_) => return Ok(json!({ "trace": station.trace(qpn).map(trace) })),
         Order::Show(_) | Order::Write(..) | Order::Read(..) => {}
     }
-    let Some(dcqcn) = station.dcqcn(qpn) else { return Ok(json!({ "dcqcn": null })) };
+    let interval = station.cnp_interval(qpn);
+    let Some(dcqcn) = station.dcqcn(qpn) else {
+        return Ok(json!({ "cnp_interval": interval, "dcqcn": null }));
+    };
     let parameters = shown(dcqcn);
     let register = |(register, address, value): (weir_endpoint::dcqcn::registers::Register, u64, u32)| json!({ "name": register.name(), "address": address, "value": value });
     let registers: Vec<Value> = station.registers(qpn, now).into_iter().map(register).collect();
-    Ok(json!({ "dcqcn": parameters, "registers": registers }))
+    Ok(json!({
+        "target_bps": station.target(qpn), "cnp_interval": interval, "recorded": station.trace(qpn).is_some(),
+        "dcqcn": parameters, "registers": registers,
+    }))
 }
 
 /// Parameters by the keys of `[dcqcn]`, times in ns, rates in bits/s.
 fn shown(dcqcn: &Dcqcn) -> Value {
     let (p, o) = (&dcqcn.params, &dcqcn.outstanding);
+    let (scheme, firmware_algorithm) = words(dcqcn);
     json!({
-        "scheme": format!("{:?}", dcqcn.scheme), "max_rate": p.max_rate, "min_rate": p.min_rate,
+        "scheme": scheme, "max_rate": p.max_rate, "min_rate": p.min_rate,
         "gain": p.gain, "initial_alpha": p.initial_alpha, "rate_shift": p.rate_shift, "alpha_period": p.alpha_period,
         "cut_period": p.cut_period, "increase_period": p.increase_period, "byte_threshold": p.byte_threshold,
         "stages": p.stages, "additive": p.additive, "hyper": p.hyper, "min_left_percent": p.min_left_percent,
         "first_cnp_rate": p.first_cnp_rate, "outstanding": o.normal, "outstanding_after_cnp": o.reduced,
         "restore_after": o.restore_after, "firmware_period": dcqcn.firmware_period,
-        "firmware_algorithm": format!("{:?}", dcqcn.firmware_algorithm),
+        "firmware_algorithm": firmware_algorithm,
     })
 }
 

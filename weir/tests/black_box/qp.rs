@@ -97,6 +97,32 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     assert_eq!(qp(&socket, &["set", "0x600110=0x155"]).stdout, "h1: 0x600110 is 0x155\n");
     let ended = qp(&socket, &["show", "--registers"]);
     assert!(ended.stdout.contains("ALPHA_MEM"), "{ended:?}");
+    // Reactions are switched off, and back on: then as those of a new queue pair.
+    let one = |words: &[&str]| rows(&socket, &[words, &["--json", "--qpn", "18"]].concat()).remove(0);
+    assert_eq!(qp(&socket, &["set", "parameters=off", "--qpn", "18"]).stdout, "h1 18: set\n");
+    let off = one(&["show"]);
+    assert!(off["dcqcn"].is_null() && number(&off, "rate_bps") == 100_000_000, "{off:#}");
+    assert_eq!(qp(&socket, &["set", "cnp_interval=1ms", "--qpn", "18"]).stdout, "h1 18: set\n");
+    for (words, why) in [
+        (["set", "gain=7", "--qpn", "18"], "nobody decides"),
+        (["set", "initial_rate=1M", "--qpn", "17"], "of the start of a queue pair"),
+        (["set", "0x600110=0x155", "--qpn", "17"], "leave it out"),
+    ] {
+        let ended = qp(&socket, &words);
+        assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{words:?}: {ended:?}");
+    }
+    assert_eq!(qp(&socket, &["set", "parameters=paper", "--qpn", "18"]).stdout, "h1 18: set\n");
+    let on = one(&["show"]);
+    assert_eq!(number(&on["dcqcn"], "stages"), 5, "{on:#}");
+    assert_eq!((number(&on, "cnp_interval"), number(&on["dcqcn"], "max_rate")), (1_000_000, 100_000_000));
+    // As it is, not as a register rounds it.
+    let shown = rows(&socket, &["show", "--json"]);
+    assert!(shown.iter().all(|row| number(row, "target_bps") >= number(row, "rate_bps")), "{shown:#?}");
+    assert_eq!(
+        (&on["dcqcn"]["scheme"], &on["dcqcn"]["firmware_algorithm"]),
+        (&"hardware".into(), &"dcqcn".into())
+    );
+    assert_eq!(qp(&socket, &["trace", "stop"]).stdout, "h1 17: stopped\nh1 18: nothing was recorded\n");
     // Who connects and says nothing holds up nobody.
     let idle: Vec<_> = (0..20).map(|_| std::os::unix::net::UnixStream::connect(&socket).unwrap()).collect();
     assert_eq!(qp(&socket, &["show"]).code(), Some(0));

@@ -1,9 +1,10 @@
 //! Looking at queue pairs of a station while it runs, and changing how they react to congestion (CC-015, CC-024).
 
-use super::Station;
+use super::{Rate, Station};
 use crate::dcqcn::access::{self, AccessError};
 use crate::dcqcn::firmware::{Dcqcn, DcqcnError, RateController};
 use crate::dcqcn::registers::Register;
+use crate::dcqcn::scheme::UNLIMITED;
 use crate::dcqcn::trace::Trace;
 use crate::roce::wire::Qpn;
 use thiserror::Error;
@@ -27,8 +28,12 @@ pub enum OrderError {
 }
 
 impl Station {
+    fn pair_of(&self, qpn: Qpn) -> Result<usize, OrderError> {
+        self.pairs.iter().position(|pair| pair.qpn == qpn).ok_or(OrderError::NoQueuePair(qpn))
+    }
+
     fn control_of(&mut self, qpn: Qpn) -> Result<(usize, &mut RateController), OrderError> {
-        let at = self.pairs.iter().position(|pair| pair.qpn == qpn).ok_or(OrderError::NoQueuePair(qpn))?;
+        let at = self.pair_of(qpn)?;
         Ok((at, self.pairs[at].control.as_mut().ok_or(OrderError::Fixed(qpn))?))
     }
 
@@ -49,15 +54,56 @@ impl Station {
         Register::ALL.into_iter().filter_map(row).collect()
     }
 
-    /// Has a queue pair react in another way from `now` on.
+    /// The rate that a queue pair has at most, or always, bits/s; `None`: it is not there.
+    pub fn highest_rate(&self, qpn: Qpn) -> Option<u64> {
+        let pair = self.pairs.iter().find(|pair| pair.qpn == qpn)?;
+        Some(match pair.config.rate {
+            Rate::Fixed(rate) => rate,
+            Rate::Dcqcn(dcqcn) => dcqcn.params.max_rate,
+        })
+    }
+
+    /// The target of a queue pair's rate, bits/s, at least that; `None`: it has a fixed rate, or is not there.
+    pub fn target(&self, qpn: Qpn) -> Option<u64> {
+        Some(self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.target())
+    }
+
+    /// Has a queue pair react in another way from `now` on, or not at all. A fixed rate ends its record; what reacts after one
+    /// begins as a new queue pair does.
     ///
     /// # Errors
-    /// No such queue pair, one with a fixed rate, or what does not fit.
-    pub fn configure(&mut self, qpn: Qpn, dcqcn: &Dcqcn, now: Nanos) -> Result<(), OrderError> {
-        let (at, control) = self.control_of(qpn)?;
-        control.configure(dcqcn, now)?;
+    /// No such queue pair, or what does not fit; nothing is changed.
+    pub fn configure(&mut self, qpn: Qpn, rate: &Rate, now: Nanos) -> Result<(), OrderError> {
+        let at = self.pair_of(qpn)?;
+        let pair = &mut self.pairs[at];
+        match (rate, &mut pair.control) {
+            (Rate::Dcqcn(dcqcn), Some(control)) => control.configure(dcqcn, now)?,
+            (Rate::Dcqcn(dcqcn), none) => *none = Some(RateController::new(dcqcn, now)?),
+            (Rate::Fixed(rate), control) => {
+                *control = None;
+                self.hca.set_rate(qpn, *rate);
+                self.hca.set_outstanding(qpn, UNLIMITED);
+            }
+        }
+        pair.config.rate = *rate;
         self.apply_rate(at);
         Ok(())
+    }
+
+    /// Sets the least time between two CNPs that a queue pair answers marks with, ns.
+    ///
+    /// # Errors
+    /// No such queue pair.
+    pub fn set_cnp_interval(&mut self, qpn: Qpn, interval: Nanos) -> Result<(), OrderError> {
+        let at = self.pair_of(qpn)?;
+        self.pairs[at].config.cnp_interval = interval;
+        self.hca.set_cnp_interval(qpn, interval);
+        Ok(())
+    }
+
+    /// Least time between two CNPs of a queue pair, ns; `None`: it is not there.
+    pub fn cnp_interval(&self, qpn: Qpn) -> Option<Nanos> {
+        self.hca.cnp_interval(qpn)
     }
 
     /// Reads the register at an address; one that is shared as the first queue pair has it.
@@ -114,7 +160,7 @@ mod tests {
     use crate::dcqcn::registers::{At, GlobalRegister, MASK_BIT, TIMER_START_BIT};
     use crate::dcqcn::scheme::{Outstanding, Scheme};
     use crate::station::roce::tests::{config, pair};
-    use crate::station::roce::{PairConfig, Rate, Remote};
+    use crate::station::roce::{PairConfig, Remote};
 
     const LINE: u64 = 100_000_000_000;
 
@@ -183,7 +229,8 @@ mod tests {
     fn cc024_what_queue_pairs_share_is_set_at_run_time_for_all_or_none() {
         let (mut station, [first, _, third]) = station();
         let slow = Params { max_rate: LINE / 10, initial_rate: LINE / 10, ..Params::paper(LINE / 10) };
-        station.configure(third, &Dcqcn { params: slow, ..*station.dcqcn(third).unwrap() }, 0).unwrap();
+        let slow = Rate::Dcqcn(Dcqcn { params: slow, ..*station.dcqcn(third).unwrap() });
+        station.configure(third, &slow, 0).unwrap();
         assert_eq!(station.hca.rate(third), Some(LINE / 10));
         station.write(GlobalRegister::Alpha as u64, 77, 0).unwrap();
         let of = |station: &Station, qpn| *station.dcqcn(qpn).unwrap();
@@ -200,6 +247,28 @@ mod tests {
         assert!(station.write(GlobalRegister::Alpha as u64, 0, 0).is_err());
         assert!(station.write(GlobalRegister::Control as u64, 1 << 24, 0).is_err());
         assert_eq!(of(&station, first), before);
+    }
+
+    #[test]
+    fn cc024_reactions_are_switched_off_and_on() {
+        let (mut station, [first, fixed, _]) = station();
+        let held = *station.dcqcn(first).unwrap();
+        let address = Register::Rate.address(1).unwrap();
+        station.write(address, 6_400 << 16 | 3_200, 0).unwrap();
+        assert_eq!((station.hca.rate(first), station.target(first)), (Some(LINE / 4), Some(LINE / 2)));
+        let most = station.highest_rate(first).unwrap();
+        station.configure(first, &Rate::Fixed(most), 0).unwrap();
+        assert_eq!(
+            (station.hca.rate(first), station.dcqcn(first), station.target(first)),
+            (Some(LINE), None, None)
+        );
+        assert_eq!(station.read(address, 0), Err(OrderError::Fixed(first)));
+        let most = station.highest_rate(fixed).unwrap();
+        let slow = Params { initial_rate: most / 2, ..held.params };
+        station.configure(fixed, &Rate::Dcqcn(Dcqcn { params: slow, ..held }), 0).unwrap();
+        assert_eq!((station.hca.rate(fixed), station.highest_rate(fixed)), (Some(LINE / 2), Some(LINE)));
+        let none = Rate::Dcqcn(Dcqcn { firmware_period: 0, ..held });
+        assert!(station.configure(first, &none, 0).is_err() && station.dcqcn(first).is_none());
     }
 
     #[test]

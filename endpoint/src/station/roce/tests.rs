@@ -119,6 +119,22 @@ fn incast(senders: usize, rate: Rate, obey: u8, limits: Limits) -> Net {
 }
 
 #[test]
+fn the_interval_of_cnps_is_set_at_run_time() {
+    let mut net = incast(2, dcqcn(), 8, Limits { mark: 20_000, ..OPEN });
+    net.run(20_000_000);
+    let often = counters(&net, 0).tx_cnp;
+    let crate::station::Station::Roce(receiver) = &mut net.stations[0] else { panic!() };
+    for qpn in [0x11, 0x12].map(Qpn) {
+        receiver.set_cnp_interval(qpn, 5_000_000).unwrap();
+        assert_eq!(receiver.cnp_interval(qpn), Some(5_000_000));
+    }
+    net.run(40_000_000);
+    // Of each queue pair one every 5 ms, and one on either side.
+    let rarely = counters(&net, 0).tx_cnp - often;
+    assert!(often > 20 && (1..=10).contains(&rarely), "{often}, then {rarely}");
+}
+
+#[test]
 fn dcqcn_shares_the_link_and_leaves_a_record() {
     let mut net = incast(2, dcqcn(), 8, Limits { mark: 20_000, ..OPEN });
     net.run(60_000_000);
