@@ -4,6 +4,7 @@ mod host;
 mod network;
 mod reading;
 mod switch;
+mod tables;
 mod workload;
 
 pub(in crate::fabric) use host::ACK_EVERY;

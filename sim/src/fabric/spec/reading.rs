@@ -2,6 +2,7 @@
 //! the rest is read again.
 
 use super::FabricSpec;
+use super::tables::Tables;
 use crate::fabric::FabricError;
 use crate::fabric::faults::Faults;
 use crate::fabric::source::path_to;
@@ -99,7 +100,7 @@ fn call_by_new_name(table: &mut DeTable<'_>, old: &str, new: &'static str) {
 fn beneath_kind(document: &mut DeTable<'_>) -> Result<(), Error> {
     let topology = document.iter_mut().find(|(name, _)| name.get_ref() == TOPOLOGY);
     let Some((_, topology)) = topology else { return Ok(()) };
-    let Kind { kind } = Kind::deserialize(ValueDeserializer::from(topology.clone()))?;
+    let Kind { kind } = Kind::deserialize(Tables(ValueDeserializer::from(topology.clone())))?;
     let span = topology.span();
     if let DeValue::Table(keys) = topology.get_mut() {
         take_out(keys, &["kind".to_owned()]);
@@ -116,7 +117,7 @@ const TOPOLOGY: &str = "topology";
 type Prepare = fn(&mut DeTable<'_>) -> Result<(), Error>;
 
 fn value_of<T: DeserializeOwned>(document: Spanned<DeTable<'_>>) -> Result<T, Error> {
-    T::deserialize(Deserializer::from(document))
+    T::deserialize(Tables(Deserializer::from(document)))
 }
 
 /// What `text` says.
@@ -305,6 +306,38 @@ mod tests {
         // One is told as it was.
         let error = load("x.toml", &sections.replace("stop_time = \"1ms\"", "")).unwrap_err();
         assert!(matches!(error, FabricError::Syntax { .. }) && error.faults().len() == 1, "{error}");
+    }
+
+    /// A list is no section, whatever stands in it.
+    #[test]
+    fn sections_that_are_lists_are_refused() {
+        let read = |link: &str, host: &str, workload: &str| {
+            let text = format!(
+                "name = \"x\"\nstop_time = \"1ms\"\nlink = {link}\nhost = {host}\nworkload = {workload}\n[topology]\nkind = \"star\"\n\
+                 hosts = 3\n[switch.config.buffer]\nsize = \"9MiB\"\n"
+            );
+            load("x.toml", &text)
+        };
+        let (link, host, workload) =
+            ("{ rate = \"1G\", delay = 5 }", "{ rclink = {} }", "[{ kind = \"permutation\", bytes = 10 }]");
+        assert!(read(link, host, workload).is_ok_and(|spec| spec.link.rate.0 == 1_000_000_000));
+        for (text, line) in [
+            (read("[\"1G\", \"5us\"]", host, workload), 3),
+            (read("[]", host, workload), 3),
+            (read(link, "[]", workload), 4),
+            (read(link, "{ rclink = [] }", workload), 4),
+            (read(link, host, "[[\"permutation\"]]"), 5),
+        ] {
+            let error = text.unwrap_err();
+            let said = error.to_string();
+            assert!(
+                lines(&error) == [Some(line)] && said.contains("sequence, expected a table with keys"),
+                "{said}"
+            );
+        }
+        let error = load("x.toml", "name = \"x\"\nstop_time = 1\ntopology = [\"star\", 3]\nworkload = []\n")
+            .unwrap_err();
+        assert!(error.to_string().contains("expected a table with keys"), "{error}");
     }
 
     /// Files from before three keys had the names of the field are read as they were.
