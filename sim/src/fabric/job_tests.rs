@@ -467,6 +467,7 @@ fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
         ),
         (send.replace("10}", "10, \"colour\": 1}"), 1, "unknown field `colour`"),
         (send.replace("\"bytes\": 10", "\"ns\": 10"), 1, "unknown field `ns`"),
+        (send.replace("\"send\"", "0"), 1, "invalid type: integer `0`, expected a string"),
         (send.replace("\"send\"", "\"shout\""), 1, "unknown variant `shout`"),
         (send.replace("\"rank\": 0, ", ""), 1, "missing field `rank`"),
         (format!("\n{}", &send[..20]), 2, "a line is e.g."),

@@ -171,8 +171,9 @@ impl Node {
     }
 
     fn duration(&self) -> Result<Does, String> {
-        if self.duration_micros == 0 && self.number("num_ops").is_some_and(|ops| ops > 0) {
-            return Err("has `num_ops` and no `duration_micros`; there is no model of a processor here: give it a duration".into());
+        let is_none = || self.value("num_ops").and_then(Value::integer) == Some(0);
+        if self.duration_micros == 0 && self.has("num_ops") && !is_none() {
+            return Err("has `num_ops` and no `duration_micros`; there is no model of a processor here: give it a duration, or leave `num_ops` out".into());
         }
         let ns = self.duration_micros.saturating_mul(NS);
         if ns > MAX_NS {
@@ -197,7 +198,19 @@ impl Node {
         Ok(Does::Collective { kind, bytes, each: kind == Kind::AllGather, group })
     }
 
-    fn does(&self) -> Result<Does, String> {
+    /// # Errors
+    /// `name`, which may be left out, says that a message has another end than the `rank` whose trace this is.
+    fn is_of(&self, rank: usize, name: &str) -> Result<(), String> {
+        match self.optional(name)? {
+            Some(other) if other != rank as u64 => Err(format!(
+                "has `{name}` {other}, and this is the trace of rank {rank}; call its file by the rank it is of, or correct that"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What it does, in the trace of `rank`.
+    fn does(&self, rank: usize) -> Result<Does, String> {
         let is_twice = |name: &&&str| self.attr.iter().filter(|attr| attr.name == **name).count() > 1;
         if let Some(name) = READ.iter().find(is_twice) {
             return Err(format!("has the attribute `{name}` twice; leave one out"));
@@ -206,10 +219,12 @@ impl Node {
             NodeType::Metadata => Ok(Does::Nothing),
             NodeType::Comp | NodeType::MemLoad | NodeType::MemStore => self.duration(),
             NodeType::CommSend => {
+                self.is_of(rank, "comm_src")?;
                 let (to, bytes, tag) = (self.need("comm_dst")?, self.bytes()?, self.optional("comm_tag")?);
                 Ok(Does::Send { to, bytes, tag: tag.unwrap_or(0), stream: 0 })
             }
             NodeType::CommRecv => {
+                self.is_of(rank, "comm_dst")?;
                 let (from, bytes, tag) =
                     (self.need("comm_src")?, self.optional("comm_size")?, self.optional("comm_tag")?);
                 Ok(Does::Recv { from, bytes, tag: tag.unwrap_or(0) })
@@ -237,7 +252,7 @@ fn trace(file: File<'_>, rank: usize) -> Result<Vec<Listed>, FabricError> {
         let node = Node::decode_length_delimited(&mut rest);
         let node =
             node.map_err(|e| broken(format!("behind {} nodes the next cannot be read ({e})", all.len())))?;
-        let does = node.does().map_err(|problem| {
+        let does = node.does(rank).map_err(|problem| {
             let Node { id, name, .. } = &node;
             file.wrong(0, format!("node {id} (`{name}`) {problem}"))
         })?;

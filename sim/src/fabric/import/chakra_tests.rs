@@ -109,6 +109,19 @@ fn a_group_may_be_named_by_a_number() {
     assert_eq!(ranks([-7, -7, 1, 1].map(Value::Int32)), texts);
 }
 
+/// What a message may say, and what a computation may that takes no time.
+#[test]
+fn both_ends_of_a_message_may_be_named_and_no_operations_take_no_time() {
+    let ends = |id, kind| {
+        let attr = vec![number("comm_src", 0), number("comm_dst", 1), number("comm_size", 1000)];
+        node(id, kind, &[], attr)
+    };
+    let idle = Node { attr: vec![number("num_ops", 0)], ..compute(1, 0, &[]) };
+    let report =
+        play(&[trace(&[idle, ends(2, NodeType::CommSend)]), trace(&[ends(1, NodeType::CommRecv)])], "");
+    assert_eq!(report.unwrap().flows[0].delivered, 1000);
+}
+
 #[test]
 fn groups_are_the_ranks_that_name_them_and_a_gather_counts_what_each_has() {
     let gather = |id: u64, group: &str| {
@@ -138,7 +151,11 @@ fn groups_are_the_ranks_that_name_them_and_a_gather_counts_what_each_has() {
 fn traces_that_cannot_be_are_refused_with_file_node_and_remedy() {
     let good = trace(&[all_reduce(1, 1000, &[])]);
     let of = |kind: NodeType, attr: Vec<Attribute>| trace(&[node(4, kind, &[], attr)]);
-    let idle = Node { attr: vec![number("num_ops", 5)], ..compute(4, 0, &[]) };
+    let with_ops = |value| trace(&[Node { attr: vec![value], ..compute(4, 0, &[]) }]);
+    let of_another = |kind, ends: [u64; 2]| {
+        let attr = vec![number("comm_src", ends[0]), number("comm_dst", ends[1]), number("comm_size", 5)];
+        of(kind, attr)
+    };
     for (first, what) in [
         (b"no trace".to_vec(), "t.0.et: its metadata cannot be read"),
         (good[..good.len() - 1].to_vec(), "t.0.et: behind 0 nodes the next cannot be read"),
@@ -185,7 +202,22 @@ fn traces_that_cannot_be_are_refused_with_file_node_and_remedy() {
             "has `duration_micros` 3600000001; at most 3600000000, an hour",
         ),
         (of(NodeType::Invalid, vec![]), "is of type 0, which is not one of the schema"),
-        (trace(&[idle]), "has `num_ops` and no `duration_micros`"),
+        (with_ops(number("num_ops", 5)), "has `num_ops` and no `duration_micros`"),
+        (with_ops(attribute("num_ops", Value::Int64(-5))), "has `num_ops` and no `duration_micros`"),
+        (with_ops(attribute("num_ops", Value::Text("5".into()))), "has `num_ops` and no `duration_micros`"),
+        // As of a floating-point type, which is not read.
+        (
+            with_ops(Attribute { name: "num_ops".into(), value: None }),
+            "has `num_ops` and no `duration_micros`",
+        ),
+        (
+            of_another(NodeType::CommSend, [1, 1]),
+            "has `comm_src` 1, and this is the trace of rank 0; call its file",
+        ),
+        (
+            of_another(NodeType::CommRecv, [1, 1]),
+            "has `comm_dst` 1, and this is the trace of rank 0; call its file",
+        ),
         (
             of(NodeType::CommSend, vec![number("comm_dst", 2), number("comm_size", 5)]),
             "t.0.et: operation 4 of rank 0 names rank 2, but there are 2, 0 to 1",

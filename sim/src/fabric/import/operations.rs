@@ -11,6 +11,7 @@ use crate::fabric::FabricError;
 use crate::fabric::workload::collectives::Kind;
 use crate::fabric::workload::operations::{Does, Listed, Place};
 use serde::Deserialize;
+use std::borrow::Cow;
 use weir_dataplane::types::Nanos;
 
 /// Longest computation, ns: an hour.
@@ -25,6 +26,13 @@ struct Line {
     after: Vec<u64>,
     #[serde(flatten)]
     does: Operation,
+}
+
+/// Its kind, which is a word: the reader would take the number of one, too.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, rename = "op")]
+    _op: Cow<'a, str>,
 }
 
 /// Its kind and the keys of that. Unknown keys are errors.
@@ -94,7 +102,8 @@ impl From<Operation> for Does {
 pub(in crate::fabric) fn read(file: File<'_>) -> Result<Vec<Listed>, FabricError> {
     let mut all = Vec::new();
     for (number, text) in (1..).zip(file.text()?.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-        let line: Line = serde_json::from_str(text).map_err(|error| {
+        let named = |line| serde_json::from_str::<Named<'_>>(text).map(|_| line);
+        let line: Line = serde_json::from_str(text).and_then(named).map_err(|error| {
             // The reader counts lines of the text it was given.
             let said = error.to_string();
             let said = said.split(" at line ").next().unwrap_or(&said);
