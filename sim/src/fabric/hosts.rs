@@ -109,6 +109,10 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
                 );
                 faults.keep(range(&cc, "backoff".into(), &must));
             }
+            (Protocol::Rclink, Congestion::Backoff) if !rclink::is_marked(spec) => {
+                let must = "none: frames of that `format` cannot be marked, and no CNP would ever come";
+                faults.keep(range(&cc, "backoff".into(), must));
+            }
             (Protocol::Rclink, other) if !matches!(other, Congestion::Backoff | Congestion::None) => {
                 faults.keep(range(&cc, other.word().into(), "backoff or none: hosts speak RC Link"));
             }

@@ -104,13 +104,15 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
     let common = spec.workloads.iter().enumerate().any(takes_that_of_hosts);
     unless(common, "host.congestion_control", "every workload says its own `cc`; take one out".into());
     // Whoever goes by acknowledgements is told of marks by these.
-    let hears_cnps = speaks_rclink || pairs().any(|w| w.reliable && matches!(w.cc(), Dcqcn | None));
+    let (hears_cnps, why) = match speaks_rclink {
+        true => (rclink::is_marked(spec), "frames of that `format` cannot be marked; take it out"),
+        false => (
+            pairs().any(|w| w.reliable && matches!(w.cc(), Dcqcn | None)),
+            "no flow is answered with CNPs; take it out, or set congestion_control = dcqcn",
+        ),
+    };
     for key in ["host.cnp_interval", "host.cnp_priority"] {
-        unless(
-            hears_cnps,
-            key,
-            "no flow is answered with CNPs; take it out, or set congestion_control = dcqcn".into(),
-        );
+        unless(hears_cnps, key, why.into());
     }
     let acknowledged =
         |w: &&super::Workload| if speaks_rclink { rclink::is_acknowledged(spec) } else { w.reliable };
@@ -242,6 +244,13 @@ mod tests {
         assert_eq!(both.lines().count(), 3, "{both}");
         let rclink = said("", "protocol = \"rclink\"\ndcqcn = { gain = 9 }", "", "");
         assert!(rclink.contains("hosts speak RC Link") && rclink.lines().count() == 1, "{rclink}");
+        let interval = "protocol = \"rclink\"\ncnp_interval = \"9us\"";
+        assert_eq!(said("", interval, "", ""), "PASS");
+        let unmarked = said("", &format!("{interval}\nrclink.format = \"afh_gen1\""), "", "");
+        assert!(
+            unmarked.contains("host.cnp_interval is set; it must be absent: frames of that"),
+            "{unmarked}"
+        );
     }
 
     #[test]

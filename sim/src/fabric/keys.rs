@@ -354,7 +354,8 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("host.cnp_interval", "\"10us\"", PLAIN),
     // What holds CNPs back.
     ("host.cnp_priority", "3", &[("workload", TWO_WAYS), ("host.cnp_interval", "\"1us\"")]),
-    ("host.rclink.format", "\"afh_gen1\"", RCLINK),
+    // Its frames cannot be marked.
+    ("host.rclink.format", "\"afh_gen1\"", &[RCLINK[0], ("workload.0.cc", "\"none\""), RCLINK[2], RCLINK[3]]),
     ("host.rclink.retransmit", "false", &[RCLINK[0], RCLINK[1], RCLINK[2], RCLINK[3], ("link.loss", "0.01")]),
     ("host.rclink.window", "2", RCLINK),
     ("host.rclink.cc_window", "\"65us\"", RCLINK),

@@ -55,6 +55,11 @@ pub(super) fn is_acknowledged(spec: &FabricSpec) -> bool {
     spec.host.rclink.retransmit && spec.host.rclink.format != LinkFormat::AfhLite
 }
 
+/// Its frames can be marked, and are answered with CNPs.
+pub(super) fn is_marked(spec: &FabricSpec) -> bool {
+    spec.host.rclink.format == LinkFormat::Standard
+}
+
 /// The preset of a switch, and the format of its ports.
 pub(super) fn switch_preset(format: LinkFormat) -> (&'static str, &'static str) {
     match format {

@@ -462,6 +462,11 @@ fn options_that_contradict_are_refused_with_the_key() {
         ("priorities = { request = [3, 3, 3, 3, 3] }", flow, "5 priorities; requests have 4"),
         ("flow_control = \"cbfc\"\nround_trip = \"1us\"", flow, "host.rclink.round_trip is set"),
         ("format = \"afh_lite\"\nretransmit = true", flow, "no numbers to ask for"),
+        (
+            "format = \"afh_gen1\"",
+            &format!("{flow}\ncc = \"backoff\""),
+            "workload.0.cc is backoff; it must be none: frames of that `format`",
+        ),
         ("priorities = { ack = 9 }", flow, "host.rclink.priorities is 9"),
         ("credit_interval = 0", flow, "longer than 0"),
         ("", &format!("{flow}\npriority = 6"), "[3, 3, 4, 4] (requests) or 2 (responses)"),
