@@ -406,3 +406,29 @@ fn what_no_memory_holds_is_refused_or_not_asked_for() {
     let of = |depth_is: &str| run(&load("t", &file.replace(depth, depth_is)).unwrap()).unwrap().flows;
     assert_eq!(of("depth = 1000000000000"), of("depth = 1000000"));
 }
+
+/// The figures of docs/simulation.md for configs/sim/link-failure.toml, in its words.
+#[test]
+fn the_sentence_about_the_link_that_fails_is_what_runs_give() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
+    let file = read("configs/sim/link-failure.toml");
+    let (head, rest) = file.split_once("[routing]").unwrap();
+    let (_, tail) = rest.split_once("[host]").unwrap();
+    let (down, up) = (play(&file), play(&format!("{head}[host]{tail}")));
+    assert_eq!((down.verdict, up.verdict), ("PASS", "PASS"));
+    let lost: Vec<u64> = down.links.iter().map(|l| l.lost_down).filter(|lost| *lost > 0).collect();
+    let [there, back] = lost[..] else { panic!("{lost:?}") };
+    let mut hit: Vec<_> = down.flows.iter().zip(&up.flows).filter(|(flow, _)| flow.resent > 0).collect();
+    hit.sort_by_key(|(flow, _)| flow.fct_ns);
+    let resent: u64 = hit.iter().map(|(flow, _)| flow.resent).sum();
+    let us: Vec<[u64; 2]> =
+        hit.iter().map(|(a, b)| [a, b].map(|flow| (flow.fct_ns.unwrap() + 500) / 1000)).collect();
+    let [[a, x], [b, y], [c, z]] = us[..] else { panic!("{us:?}") };
+    let sentence = format!(
+        "In `configs/sim/link-failure.toml` {there} frames are lost one way and {back} the other in the 50 us its routes need. Three \
+         flows lose some, send {resent} frames again, and end after {a}, {b} and {c} us instead of {x}, {y} and {z} us."
+    );
+    let docs = read("docs/simulation.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(docs.contains(&sentence), "docs/simulation.md has another sentence than\n{sentence}");
+}
