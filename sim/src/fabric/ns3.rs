@@ -3,7 +3,7 @@
 use super::collective::Collectives;
 use super::deadlock::{self, Holding};
 use super::faults::{Faults, both};
-use super::play::{Progress, lanes, port_names};
+use super::play::{Progress, bytes_of, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
@@ -364,6 +364,7 @@ pub(super) fn run(
         start: f.flow.start,
     };
     let specs: Vec<FlowSpec> = planned.iter().map(start).collect();
+    let bytes = bytes_of(&planned);
     let mut sim =
         Sim::new(&network, &specs, &config, book).map_err(|e| FabricError::Switch(e.to_string()))?;
     let mut stopped = false;
@@ -374,6 +375,8 @@ pub(super) fn run(
             until_ns: spec.stop_time.0,
             done,
             flows: specs.len(),
+            delivered: sim.flows().iter().map(|f| u64::from(f.acked)).sum(),
+            bytes,
             events: sim.events(),
         };
         stopped = progress(at).is_break();

@@ -6,14 +6,14 @@ use super::report::Report;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::{MAX_RATES, PortName};
 use super::topology::Plan;
-use super::workload::{Planned, poisson};
+use super::workload::{Carriage, Planned, is_finite, poisson};
 use super::{FabricError, flow_level, ns3};
 use std::ops::ControlFlow;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time.
     pub now_ns: Nanos,
@@ -23,15 +23,23 @@ pub struct Progress {
     pub done: usize,
     /// Flows that have an end.
     pub flows: usize,
+    /// Payload bytes delivered.
+    pub delivered: u64,
+    /// Those of all flows; 0: they are not what ends the run.
+    pub bytes: u64,
     /// Events played.
     pub events: u64,
 }
 
 impl Progress {
-    /// The larger of the two shares that end a run, in thousandths.
-    pub fn milli(&self) -> u64 {
-        let of = |part: u64, whole: u64| u128::from(part) * 1000 / u128::from(whole.max(1));
-        of(self.now_ns, self.until_ns).max(of(self.done as u64, self.flows as u64)).min(1000) as u64
+    /// The larger of the two shares that end a run, time and what is delivered: 0 to 1.
+    pub fn share(&self) -> f64 {
+        let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let delivered = match self.bytes {
+            0 => of(self.done as u64, self.flows as u64),
+            bytes => of(self.delivered, bytes),
+        };
+        of(self.now_ns, self.until_ns).max(delivered).min(1.0)
     }
 }
 
@@ -89,6 +97,17 @@ pub fn run_with(
         report.judged()
     };
     played.map(offered).map_err(|e| spec.locate(e))
+}
+
+/// Payload bytes of these flows; 0: it is not they that end the run, or nobody counts them. Of flows to a group, and of those that
+/// engines sum, more arrives than is sent.
+pub(super) fn bytes_of(flows: &[Planned]) -> u64 {
+    let counts =
+        |f: &Planned| is_finite(f) && f.seat.is_none() && !matches!(f.carriage, Carriage::Group { .. });
+    match flows.iter().all(counts) {
+        true => flows.iter().map(|f| f.flow.bytes).fold(0, u64::saturating_add),
+        false => 0,
+    }
 }
 
 /// All ports of all switches, in order.

@@ -2,6 +2,7 @@
 
 use super::time::{LineRate, Transmitter};
 use super::*;
+use std::ops::ControlFlow;
 use weir_dataplane::mmu::{Admission, AdmitVerdict, Limit, Mmu, MmuParams, PgIx, QueueIx};
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::PRIORITIES;
@@ -936,6 +937,37 @@ fn the_shipped_examples_run() {
             assert!(paused.iter().all(|n| *n > 0), "back-pressure reaches every switch: {paused:?}");
         }
     }
+}
+
+/// Flows that all end late: how far they are is told by what they have delivered, whoever plays them.
+#[test]
+fn progress_is_what_is_delivered_where_flows_end_the_run() {
+    let text = "name = \"late\"\nstop_time = \"10s\"\n[topology]\nkind = \"fat_tree\"\nk = 4\n[link]\nrate = \"100G\"\n\
+                delay = \"1us\"\n[[workload]]\nkind = \"permutation\"\nshift = 4\nbytes = \"1MB\"\n";
+    for (more, threads) in [("", 1), ("", 2), ("profile = \"ns3-hpcc\"\n", 1)] {
+        let spec = load("late", &format!("{more}{text}")).unwrap();
+        let mut all: Vec<Progress> = Vec::new();
+        let report = run_with(&spec, threads, &mut |now| {
+            all.push(now);
+            ControlFlow::Continue(())
+        });
+        let (report, shares) = (report.unwrap(), all.iter().map(Progress::share).collect::<Vec<_>>());
+        assert_eq!((report.verdict, report.flows_done), ("PASS", 16), "{more}");
+        assert!(threads == 1 || report.undivided.is_none(), "{:?}", report.undivided);
+        let (first, last) = (all[0], all[all.len() - 1]);
+        assert!(first.done == 0 && first.bytes == 16_000_000 && shares.is_sorted(), "{more}{all:?}");
+        // Of the events as much as of the bytes, and of the time next to nothing.
+        let (part, of_events) = (last.share(), last.events as f64 / report.events as f64);
+        assert!(shares[0] > 0.0 && (part / of_events - 1.0).abs() < 0.35, "{more}{part} {of_events}");
+    }
+    // Flows without an end do not end a run.
+    let endless = load("late", &text.replace("10s", "1ms").replace("bytes = \"1MB\"\n", "")).unwrap();
+    let mut last = Progress::default();
+    let _ = run_with(&endless, 1, &mut |now| {
+        last = now;
+        ControlFlow::Continue(())
+    });
+    assert!(last.delivered > 0 && last.share() == last.now_ns as f64 / 1e6, "{last:?}");
 }
 
 #[test]

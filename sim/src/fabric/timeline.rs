@@ -221,6 +221,8 @@ pub(super) struct TimelineRecorder {
     open: BTreeMap<(u32, u8), Nanos>,
     pauses: Vec<Pause>,
     left_out: u64,
+    /// Bytes of payload that arrived.
+    bytes: u64,
 }
 
 impl TimelineRecorder {
@@ -233,6 +235,7 @@ impl TimelineRecorder {
             rates: rates.into(),
             pauses: Vec::new(),
             left_out: 0,
+            bytes: 0,
         }
     }
 
@@ -246,7 +249,13 @@ impl TimelineRecorder {
     #[inline]
     pub fn delivered(&mut self, rate: usize, now: Nanos, bytes: u64) {
         let lane = self.ports.len() + rate;
+        self.bytes += bytes;
         self.lanes.note(lane, now, bytes);
+    }
+
+    /// Bytes of payload that arrived, since a [`Self::split`] if this is a part.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// `bytes` of payload arrived, evenly from one time to a later one.
@@ -321,7 +330,7 @@ impl TimelineRecorder {
         let (open, rest) = all.partition(|((port, _), _)| ports_of(*port as usize));
         self.open = rest;
         let (ports, rates) = (Arc::clone(&self.ports), Arc::clone(&self.rates));
-        Self { ports, rates, lanes, open, pauses: Vec::new(), left_out: 0 }
+        Self { ports, rates, lanes, open, pauses: Vec::new(), left_out: 0, bytes: 0 }
     }
 
     /// Pauses that have ended, since a [`Self::split`] or since they were taken.
@@ -359,6 +368,7 @@ impl TimelineRecorder {
             }
         }
         self.open.append(&mut part.open);
+        self.bytes += part.bytes;
     }
 
     /// The timeline of a run that ended at `end`.

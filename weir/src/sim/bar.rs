@@ -1,6 +1,7 @@
 //! How far it is: a bar on a terminal, nothing anywhere else.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,24 +21,47 @@ fn bar(steps: u64, template: &str) -> ProgressBar {
     bar
 }
 
+/// When it will be over, from how fast it was since it began to come on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Eta {
+    /// The first share that was told, and when.
+    first: Option<(f64, Instant)>,
+}
+
+impl Eta {
+    /// What is left at `now`, when `share` of it is done, in words; nothing, as long as that is not known.
+    fn words(&mut self, share: f64, now: Instant) -> String {
+        let (first, since) = *self.first.get_or_insert((share, now));
+        let left = (1.0 - share) / (share - first) * now.duration_since(since).as_secs_f64();
+        match Duration::try_from_secs_f64(left) {
+            Ok(left) if share > first => format!(", {:#} left", HumanDuration(left)),
+            _ => String::new(),
+        }
+    }
+}
+
 /// Of one run.
 #[derive(Debug)]
 pub struct RunBar {
     bar: ProgressBar,
     begun: Instant,
+    eta: Cell<Eta>,
 }
 
 impl RunBar {
     pub fn new(name: &str) -> Self {
-        let bar = bar(STEPS, "  {prefix} [{bar:30}] {percent}% {msg}, {eta} left");
+        let bar = bar(STEPS, "  {prefix} [{bar:30}] {percent}% {msg}");
         bar.set_prefix(name.to_owned());
-        Self { bar, begun: Instant::now() }
+        Self { bar, begun: Instant::now(), eta: Cell::default() }
     }
 
     pub fn show(&self, progress: Progress) {
-        self.bar.set_position(progress.milli());
+        let (share, mut eta) = (progress.share(), self.eta.get());
+        let left = eta.words(share, Instant::now());
+        self.eta.set(eta);
+        self.bar.set_position((share * STEPS as f64) as u64);
         let rate = progress.events as f64 / self.begun.elapsed().as_secs_f64().max(1e-3);
-        self.bar.set_message(format!("{}, {rate:.2e} events/s", message(progress)));
+        self.bar.set_message(format!("{}, {rate:.2e} events/s{left}", message(progress)));
     }
 
     pub fn end(&self) {
@@ -57,13 +81,14 @@ struct State {
     /// Points whose results were there: they say nothing of the time the others take.
     before: u64,
     played: u64,
-    /// Steps of the points that are being played.
-    at: BTreeMap<usize, u64>,
+    /// Shares of the points that are being played.
+    at: BTreeMap<usize, f64>,
+    eta: Eta,
 }
 
 impl SweepBar {
     pub fn new(points: usize) -> Self {
-        let bar = bar(points as u64 * STEPS, "  [{bar:30}] {msg}, {eta} left");
+        let bar = bar(points as u64 * STEPS, "  [{bar:30}] {msg}");
         Self { bar, state: Mutex::default() }
     }
 
@@ -72,7 +97,7 @@ impl SweepBar {
         let index = seen.point.index;
         match seen.step {
             Step::At(progress) => {
-                state.at.insert(index, progress.milli());
+                state.at.insert(index, progress.share());
             }
             Step::Over(done) => {
                 state.at.remove(&index);
@@ -86,9 +111,12 @@ impl SweepBar {
             }
         }
         let over = state.before + state.played;
-        self.bar.set_length((seen.of as u64).saturating_sub(state.before) * STEPS);
-        self.bar.set_position(state.played * STEPS + state.at.values().sum::<u64>());
-        self.bar.set_message(format!("{over}/{} points, {} at once", seen.of, state.at.len().max(1)));
+        let length = (seen.of as u64).saturating_sub(state.before);
+        let position = state.played as f64 + state.at.values().sum::<f64>();
+        let left = state.eta.words(position / length.max(1) as f64, Instant::now());
+        self.bar.set_length(length * STEPS);
+        self.bar.set_position((position * STEPS as f64) as u64);
+        self.bar.set_message(format!("{over}/{} points, {} at once{left}", seen.of, state.at.len().max(1)));
     }
 
     pub fn end(&self) {
@@ -99,4 +127,20 @@ impl SweepBar {
 fn message(progress: Progress) -> String {
     let Progress { now_ns, done, flows, .. } = progress;
     format!("{}, {done}/{flows} flows", Unit::MS.digits(3).text(now_ns as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_goes_by_how_fast_it_was_and_is_not_known_at_first() {
+        let (mut eta, begun) = (Eta::default(), Instant::now());
+        let mut after = |seconds: u64, share: f64| eta.words(share, begun + Duration::from_secs(seconds));
+        // What was done before it was first told took time that nobody knows.
+        assert_eq!((after(0, 0.1), after(5, 0.1)), (String::new(), String::new()));
+        assert_eq!(after(100, 0.1001), ", 10d left");
+        assert_eq!((after(100, 0.2), after(200, 0.9)), (", 13m left".to_owned(), ", 25s left".to_owned()));
+        assert_eq!(after(220, 1.0), ", 0s left");
+    }
 }

@@ -142,7 +142,9 @@ impl Fabric<'_> {
             let Some((time, _, what)) = self.queue.pop_before(limit) else { return limit < end };
             self.set_now(time);
             self.events += 1;
-            if self.events.is_multiple_of(EVENTS_PER_STEP) && self.tell(self.events, self.done, progress) {
+            if self.events.is_multiple_of(EVENTS_PER_STEP)
+                && self.tell(self.events, self.done, self.timeline.bytes(), progress)
+            {
                 return false;
             }
             self.handle(what);
@@ -155,10 +157,12 @@ impl Fabric<'_> {
         &mut self,
         events: u64,
         done: usize,
+        delivered: u64,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> bool {
         let (now_ns, until_ns, flows) = (self.ns(), self.spec.stop_time.0, self.flows.len());
-        self.stopped = progress(Progress { now_ns, until_ns, done, flows, events }).is_break();
+        let now = Progress { now_ns, until_ns, done, flows, delivered, events, bytes: 0 };
+        self.stopped = progress(now).is_break();
         self.stopped
     }
 

@@ -2,7 +2,7 @@
 
 use super::FabricError;
 use super::computations::Computations;
-use super::play::Progress;
+use super::play::{Progress, Undivided, bytes_of};
 use super::report::Report;
 use super::spec::FabricSpec;
 use section::Section;
@@ -23,6 +23,16 @@ mod probe;
 pub(super) mod section;
 mod world;
 
+/// Plays it, and says of how many bytes that is.
+fn play(
+    fabric: &mut Fabric<'_>,
+    threads: usize,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Option<Undivided> {
+    let bytes = bytes_of(&fabric.flows);
+    fabric.play(threads, &mut |now| progress(Progress { bytes, ..now }))
+}
+
 /// Plays `spec` on so many threads at most.
 pub(super) fn run(
     spec: &FabricSpec,
@@ -30,7 +40,7 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Report, FabricError> {
     let mut fabric = Fabric::new(spec, None)?;
-    let undivided = fabric.play(threads, progress);
+    let undivided = play(&mut fabric, threads, progress);
     Ok(Report { undivided, ..fabric.report() })
 }
 
@@ -50,7 +60,7 @@ pub(super) fn run_section(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Report, SectionFacts), FabricError> {
     let mut fabric = Fabric::new(spec, Some(section))?;
-    let undivided = fabric.play(threads, progress);
+    let undivided = play(&mut fabric, threads, progress);
     let facts = SectionFacts { paused: fabric.paused.clone(), computations: fabric.computations() };
     Ok((Report { undivided, ..fabric.report() }, facts))
 }

@@ -68,10 +68,14 @@ pub(super) fn play_congested(
         let section = Section { nodes: nodes(world, &flows, &ops), flows, ops };
         // A round that begins anew is as far as the one before until it is farther.
         let mut onward = |now: Progress| {
-            let before = told.unwrap_or(Progress { now_ns: 0, done: 0, ..now });
-            let (now_ns, done) = (now.now_ns.max(before.now_ns), now.done.max(before.done));
-            let next =
-                Progress { now_ns, done: done.min(before.flows), events: events + now.events, ..before };
+            let before = told.unwrap_or(Progress { now_ns: 0, done: 0, delivered: 0, ..now });
+            let next = Progress {
+                now_ns: now.now_ns.max(before.now_ns),
+                done: now.done.max(before.done).min(before.flows),
+                delivered: now.delivered.max(before.delivered).min(before.bytes),
+                events: events + now.events,
+                ..before
+            };
             told = Some(next);
             progress(next)
         };

@@ -238,7 +238,8 @@ impl<'a> World<'a> {
             if rounds.is_multiple_of(ROUNDS_PER_STEP) {
                 let (now_ns, until_ns) = (self.ns(), self.spec.stop_time.0);
                 let (done, flows, events) = (self.done, self.flows.len(), self.events);
-                if progress(Progress { now_ns, until_ns, done, flows, events }).is_break() {
+                let now = Progress { now_ns, until_ns, done, flows, events, ..Progress::default() };
+                if progress(now).is_break() {
                     self.stopped = true;
                     return;
                 }

@@ -165,7 +165,8 @@ impl Groups {
                 told = all;
                 fabric.set_now(next);
                 let done = fabric.done + groups.iter().map(|group| group.done).sum::<usize>();
-                if fabric.tell(all, done, progress) {
+                let parts = groups.iter().map(|group| group.timeline.bytes()).sum::<u64>();
+                if fabric.tell(all, done, fabric.timeline.bytes() + parts, progress) {
                     break Together::Stopped;
                 }
             }
