@@ -6,7 +6,7 @@ use super::faults::{Faults, both};
 use super::play::{Progress, bytes_of, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
-use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
+use super::spec::{Congestion, FabricSpec, Pattern, Tables, Topology, check_times};
 use super::timeline::TimelineRecorder;
 use super::topology::{End, Plan, lay_out};
 use super::units::Size;
@@ -113,6 +113,16 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         refuse(fixed(&key, "hosts are those of the reference"));
     }
     let cc = spec.workloads.first().map(|w| w.cc());
+    let idle: [(_, &[Congestion], _); 2] = [
+        ("ns3.global_t", &[Congestion::None, Congestion::Dcqcn], "knows of no round trip and has no window"),
+        ("ns3.rate_bound", &[Congestion::None, Congestion::FixedWindow], "has the rate of the line"),
+    ];
+    for (key, all, why) in idle {
+        if let Some(cc) = cc.filter(|cc| all.contains(cc) && spec.source.sets(key)) {
+            let must = format!("absent: congestion_control = {} {why}", cc.word());
+            refuse(FabricError::Range { what: key.into(), got: "set".into(), must });
+        }
+    }
     for (index, w) in spec.workloads.iter().enumerate() {
         let mut wrong = |problem: &str| {
             let problem = format!("{problem} in profile = \"ns3-hpcc\"");
@@ -144,7 +154,8 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
             "{e}profile = \"ns3-hpcc\" knows `buffer.size` and `[[wred]]` (kmin, kmax, pmax) only"
         ))
     };
-    let given: SwitchConfig = spec.switch.config.clone().try_into().map_err(|e| refused(&e))?;
+    let given = toml::Value::Table(spec.switch.config.clone());
+    let given = SwitchConfig::deserialize(Tables(given)).map_err(|e| refused(&e))?;
     let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
     let constants = &spec.ns3;
     constants.check()?;

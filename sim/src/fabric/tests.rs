@@ -720,6 +720,21 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
         (format!("{spec}priority = 0\n"), "priority = ", "needs 1 to 7"),
         (format!("{spec}{NS3_INCAST}cc = \"dcqcn\"\n"), "cc = ", "the same `cc`"),
         (spec.replace("bytes = \"1MB\"\n", ""), "[[workload]]", "`bytes` is needed"),
+        (
+            with("[ns3]\nglobal_t = false") + "cc = \"dcqcn\"\n",
+            "global_t",
+            "ns3.global_t is set; it must be absent: congestion_control = dcqcn knows of no round trip",
+        ),
+        (
+            with("[ns3]\nrate_bound = false") + "cc = \"none\"\n",
+            "rate_bound",
+            "ns3.rate_bound is set; it must be absent: congestion_control = none has the rate of the line",
+        ),
+        (
+            spec.replace("[switch.config.buffer]\nsize = \"4MiB\"", "[switch.config]\nbuffer = [\"4MiB\"]"),
+            "buffer = ",
+            "expected a table with keys",
+        ),
         (with("[switch.config.pfc]\npoll_gap = \"1us\""), "config", "buffer.size"),
         (spec.replace("4MiB", "5GB"), "config.buffer", "at most 4 GiB"),
         (

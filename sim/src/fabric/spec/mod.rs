@@ -20,6 +20,7 @@ pub use network::{
 pub(crate) use reading::read_toml;
 pub(in crate::fabric) use reading::unknown_keys;
 pub use switch::{CoreKind, CrossbarMode, Forwarding, SwitchSpec};
+pub(in crate::fabric) use tables::Tables;
 pub(in crate::fabric) use workload::KEYS_OF_ALL;
 pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, Workload};
 

@@ -8,7 +8,7 @@ use serde::de::{
 use std::fmt;
 
 /// Reads as what is in it does, and so does all that is within that, but for structs.
-pub(super) struct Tables<T>(pub T);
+pub(in crate::fabric) struct Tables<T>(pub T);
 
 /// Takes what is read; `table`: a list is none.
 struct Within<V> {
