@@ -101,6 +101,25 @@ fn copies_go_clockwise_in_a_ring() {
     );
 }
 
+#[test]
+fn a_rate_is_kept_from_the_first_message_on() {
+    for kind in ["type2", "type3"] {
+        let fct = |start: &str| {
+            let flow = GROUP.replace("type2", kind).replace("200100", "204800");
+            let to = if kind == "type2" { "members = [\"h3\"]" } else { "to = \"h3\"" };
+            let report =
+                play(&fabric(STAR, "", &format!("{flow}rate = \"10G\"\nstart = \"{start}\"\n{to}\n")));
+            assert_eq!(report.verdict, "PASS", "{:?}", report.findings);
+            (report.flows[0].fct_ns.unwrap(), report.flows[0].packets)
+        };
+        // Whenever it starts: no message goes before its time.
+        let (at_once, packets) = fct("0ns");
+        assert_eq!(fct("1ms"), (at_once, packets), "{kind}");
+        // 1024 bytes have 14 of Ethernet, and 24 on the wire.
+        assert!(at_once > (packets - 1) * 1062 * 8 / 10, "{kind}: {at_once} {packets}");
+    }
+}
+
 /// h3 gets requests from two hosts, faster than its line, beside what a group hears of which it is a member.
 fn crowded(link: &str) -> Report {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h3\"\nsenders = 3\nbytes = \"2MB\"\npriority = 1\n";

@@ -82,7 +82,7 @@ impl Datagrams {
 
     /// Adds a flow that is sent to `to`.
     pub fn send(&mut self, flow: Flow, kind: Datagram, to: Station) {
-        let pace = flow.pace.fixed().map(|rate| Clock::new(rate, 0));
+        let pace = flow.pace.fixed().map(|rate| Clock::new(rate, flow.start));
         self.senders.push(Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace });
     }
 
