@@ -4,7 +4,7 @@
 //! its flows at its level. What comes or goes can change a level only from the lowest one it touches on, and from there what
 //! shares a link with a rate that changes: links are visited by rising level, and where a level stays as it was nothing behind it
 //! is looked at. So a change costs what it changes, not what there is. Flows over the same links have the same rate: they are one
-//! bundle, and cost what one of them does.
+//! share, and cost what one of them does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +29,7 @@ struct Link {
     capacity: u128,
     /// Rate of each flow it holds back; [`NONE`]: it holds back none.
     level: u64,
-    bundles: Vec<u32>,
+    shares: Vec<u32>,
     /// Flows of all of them.
     flows: u64,
     /// Level at which it is to be visited; [`NONE`]: it is not.
@@ -38,8 +38,9 @@ struct Link {
     noted: bool,
 }
 
+/// What flows over the same links have of them, each as much.
 #[derive(Clone, Debug, Default)]
-struct Bundle {
+struct Share {
     /// Links, and its place in the list of each.
     path: Vec<(u32, u32)>,
     flows: u64,
@@ -55,9 +56,9 @@ struct Bundle {
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxMin {
     links: Vec<Link>,
-    bundles: Vec<Bundle>,
+    shares: Vec<Share>,
     unused_links: Vec<u32>,
-    unused_bundles: Vec<u32>,
+    unused_shares: Vec<u32>,
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     touched: Vec<u32>,
     visited: Vec<u32>,
@@ -67,7 +68,7 @@ impl MaxMin {
     /// One more link; [`units`] of its rate. Links are numbered from 0.
     pub fn add_link(&mut self, capacity: u64) -> u32 {
         let capacity = u128::from(capacity.max(1));
-        let link = Link { capacity, level: NONE, bundles: Vec::new(), flows: 0, queued: NONE, noted: false };
+        let link = Link { capacity, level: NONE, shares: Vec::new(), flows: 0, queued: NONE, noted: false };
         if let Some(at) = self.unused_links.pop() {
             self.links[at as usize] = link;
             return at;
@@ -81,46 +82,46 @@ impl MaxMin {
         self.unused_links.push(link);
     }
 
-    /// A link of one bundle has so much for each of its flows. To be said with each flow that comes or goes.
+    /// A link of one share has so much for each of its flows. To be said with each flow that comes or goes.
     pub fn resize_link(&mut self, link: u32, flows: usize, each: u64) {
         self.links[link as usize].capacity = (u128::from(each) * flows as u128).max(1);
     }
 
-    /// A bundle of one flow over these links, of which there is one at least, none twice. It has a rate after
-    /// [`MaxMin::settle`]. Numbers of bundles that were removed are given again.
+    /// A share of one flow over these links, of which there is one at least, none twice. It has a rate after
+    /// [`MaxMin::settle`]. Numbers of shares that were removed are given again.
     pub fn add(&mut self, path: &[u32]) -> u32 {
-        let at = self.unused_bundles.pop().unwrap_or_else(|| {
-            self.bundles.push(Bundle::default());
-            self.bundles.len() as u32 - 1
+        let at = self.unused_shares.pop().unwrap_or_else(|| {
+            self.shares.push(Share::default());
+            self.shares.len() as u32 - 1
         });
         let place = |link: &u32| {
-            let bundles = &mut self.links[*link as usize].bundles;
-            bundles.push(at);
-            (*link, bundles.len() as u32 - 1)
+            let shares = &mut self.links[*link as usize].shares;
+            shares.push(at);
+            (*link, shares.len() as u32 - 1)
         };
         let path = path.iter().map(place).collect();
-        self.bundles[at as usize] = Bundle { path, flows: 0, rate: 0, bottleneck: NOWHERE, before: None };
+        self.shares[at as usize] = Share { path, flows: 0, rate: 0, bottleneck: NOWHERE, before: None };
         self.add_to(at);
         at
     }
 
-    /// One more flow of a bundle.
-    pub fn add_to(&mut self, bundle: u32) {
-        self.touch(bundle);
-        let Self { links, bundles, .. } = self;
-        let at = &mut bundles[bundle as usize];
+    /// One more flow of a share.
+    pub fn add_to(&mut self, share: u32) {
+        self.touch(share);
+        let Self { links, shares, .. } = self;
+        let at = &mut shares[share as usize];
         (at.flows, at.bottleneck) = (at.flows + 1, NOWHERE);
         at.path.iter().for_each(|(link, _)| links[*link as usize].flows += 1);
-        self.visit_path(bundle, 0);
+        self.visit_path(share, 0);
     }
 
-    /// Takes a flow of a bundle away, with the last one the bundle.
-    pub fn remove(&mut self, bundle: u32) {
-        let at = &mut self.bundles[bundle as usize];
+    /// Takes a flow of a share away, with the last one the share.
+    pub fn remove(&mut self, share: u32) {
+        let at = &mut self.shares[share as usize];
         at.flows -= 1;
         let is_last = at.flows == 0;
         for nth in 0..at.path.len() {
-            let (link, place) = self.bundles[bundle as usize].path[nth];
+            let (link, place) = self.shares[share as usize].path[nth];
             self.links[link as usize].flows -= 1;
             if is_last {
                 self.take_off(link, place);
@@ -128,24 +129,24 @@ impl MaxMin {
             self.visit_if_full(link);
         }
         if is_last {
-            self.bundles[bundle as usize].path.clear();
-            self.unused_bundles.push(bundle);
+            self.shares[share as usize].path.clear();
+            self.unused_shares.push(share);
         }
     }
 
-    /// The bundle at this place of a link is no longer there.
+    /// The share at this place of a link is no longer there.
     fn take_off(&mut self, link: u32, place: u32) {
-        let bundles = &mut self.links[link as usize].bundles;
-        bundles.swap_remove(place as usize);
-        if let Some(moved) = bundles.get(place as usize) {
-            let path = &mut self.bundles[*moved as usize].path;
+        let shares = &mut self.links[link as usize].shares;
+        shares.swap_remove(place as usize);
+        if let Some(moved) = shares.get(place as usize) {
+            let path = &mut self.shares[*moved as usize].path;
             path.iter_mut().filter(|(other, _)| *other == link).for_each(|(_, at)| *at = place);
         }
     }
 
-    /// Rate of each flow of a bundle, in units.
-    pub fn rate(&self, bundle: u32) -> u64 {
-        self.bundles[bundle as usize].rate
+    /// Rate of each flow of a share, in units.
+    pub fn rate(&self, share: u32) -> u64 {
+        self.shares[share as usize].rate
     }
 
     /// Whether a link holds a flow back for the sake of others.
@@ -174,18 +175,18 @@ impl MaxMin {
         }
     }
 
-    fn visit_path(&mut self, bundle: u32, level: u64) {
-        for nth in 0..self.bundles[bundle as usize].path.len() {
-            let (link, _) = self.bundles[bundle as usize].path[nth];
+    fn visit_path(&mut self, share: u32, level: u64) {
+        for nth in 0..self.shares[share as usize].path.len() {
+            let (link, _) = self.shares[share as usize].path[nth];
             self.visit(link, level);
         }
     }
 
-    fn touch(&mut self, bundle: u32) {
-        let at = &mut self.bundles[bundle as usize];
+    fn touch(&mut self, share: u32) {
+        let at = &mut self.shares[share as usize];
         if at.before.is_none() {
             at.before = Some(at.rate);
-            self.touched.push(bundle);
+            self.touched.push(share);
         }
     }
 
@@ -193,16 +194,16 @@ impl MaxMin {
     /// they have, or that level if it is lower. [`NONE`]: there is room for all.
     fn potential(&self, link: u32) -> u64 {
         let at = &self.links[link as usize];
-        let held = |bundle: &Bundle| bundle.bottleneck != link && bundle.bottleneck != NOWHERE;
+        let held = |share: &Share| share.bottleneck != link && share.bottleneck != NOWHERE;
         let mut level = NONE;
         let mut below = 0;
         // Each round leaves fewer flows at the level, which can only rise.
         loop {
             let (mut open, mut sum) = (0u64, 0u128);
-            for bundle in at.bundles.iter().map(|bundle| &self.bundles[*bundle as usize]) {
-                match held(bundle) && (level == NONE || bundle.rate <= level) {
-                    true => sum += u128::from(bundle.rate) * u128::from(bundle.flows),
-                    false => open += bundle.flows,
+            for share in at.shares.iter().map(|share| &self.shares[*share as usize]) {
+                match held(share) && (level == NONE || share.rate <= level) {
+                    true => sum += u128::from(share.rate) * u128::from(share.flows),
+                    false => open += share.flows,
                 }
             }
             if level != NONE && open == below {
@@ -220,7 +221,7 @@ impl MaxMin {
         }
     }
 
-    /// Gives all flows the rates they have after what came and went; the bundles whose rate is another one now, in the order in
+    /// Gives all flows the rates they have after what came and went; the shares whose rate is another one now, in the order in
     /// which they were found.
     pub fn settle(&mut self) -> Vec<u32> {
         for link in self.visited.drain(..) {
@@ -253,8 +254,8 @@ impl MaxMin {
             }
         }
         let mut touched = std::mem::take(&mut self.touched);
-        touched.retain(|bundle| {
-            let at = &mut self.bundles[*bundle as usize];
+        touched.retain(|share| {
+            let at = &mut self.shares[*share as usize];
             let before = at.before.take();
             !at.path.is_empty() && before.is_some_and(|before| before != at.rate)
         });
@@ -264,12 +265,12 @@ impl MaxMin {
     /// A link can give more than its level: its flows have no rate until some link fixes one.
     fn release(&mut self, link: u32) {
         let level = std::mem::replace(&mut self.links[link as usize].level, NONE);
-        for nth in 0..self.links[link as usize].bundles.len() {
-            let bundle = self.links[link as usize].bundles[nth];
-            if self.bundles[bundle as usize].bottleneck == link {
-                self.touch(bundle);
-                self.bundles[bundle as usize].bottleneck = NOWHERE;
-                self.visit_path(bundle, level);
+        for nth in 0..self.links[link as usize].shares.len() {
+            let share = self.links[link as usize].shares[nth];
+            if self.shares[share as usize].bottleneck == link {
+                self.touch(share);
+                self.shares[share as usize].bottleneck = NOWHERE;
+                self.visit_path(share, level);
             }
         }
     }
@@ -277,18 +278,18 @@ impl MaxMin {
     /// A link is the lowest one that is open: what nobody holds back below this level it does.
     fn fix(&mut self, link: u32, level: u64) {
         self.links[link as usize].level = level;
-        for nth in 0..self.links[link as usize].bundles.len() {
-            let bundle = self.links[link as usize].bundles[nth];
-            let Bundle { rate, bottleneck, .. } = self.bundles[bundle as usize];
+        for nth in 0..self.links[link as usize].shares.len() {
+            let share = self.links[link as usize].shares[nth];
+            let Share { rate, bottleneck, .. } = self.shares[share as usize];
             let (own, free) = (bottleneck == link, bottleneck == NOWHERE);
             if own && rate == level || !own && !free && rate <= level {
                 continue;
             }
-            self.touch(bundle);
-            let at = &mut self.bundles[bundle as usize];
+            self.touch(share);
+            let at = &mut self.shares[share as usize];
             (at.rate, at.bottleneck) = (level, link);
             for nth in 0..at.path.len() {
-                let (other, _) = self.bundles[bundle as usize].path[nth];
+                let (other, _) = self.shares[share as usize].path[nth];
                 if other != link {
                     self.visit_if_full(other);
                 }

@@ -34,9 +34,9 @@ const ROUNDED: f64 = 500.0;
 struct Network {
     capacities: Vec<u64>,
     rates: MaxMin,
-    /// Flows that are there: number of the bundle, path.
+    /// Flows that are there: number of the share, path.
     flows: Vec<(u32, Vec<u32>)>,
-    /// Rates of bundles, as the rounds have told them.
+    /// Rates of shares, as the rounds have told them.
     told: Vec<u64>,
     rng: Rng,
 }
@@ -60,9 +60,9 @@ impl Network {
         // As another one goes, whose rate it has from the next round on.
         if !self.flows.is_empty() && self.below(3) == 0 {
             let like = self.below(self.flows.len());
-            let (bundle, path) = self.flows[like].clone();
-            self.rates.add_to(bundle);
-            self.flows.push((bundle, path));
+            let (share, path) = self.flows[like].clone();
+            self.rates.add_to(share);
+            self.flows.push((share, path));
             return;
         }
         let hops = 1 + self.below(6.min(self.capacities.len()));
@@ -161,7 +161,7 @@ fn nothing_is_looked_at_that_cannot_change() {
 }
 
 #[test]
-fn a_link_of_one_bundle_grows_with_its_flows() {
+fn a_link_of_one_share_grows_with_its_flows() {
     let mut rates = MaxMin::default();
     let (line, cap) = (rates.add_link(units(100)), rates.add_link(units(30)));
     let paced = rates.add(&[line, cap]);
