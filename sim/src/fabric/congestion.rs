@@ -61,8 +61,8 @@ pub struct HpccSpec {
     /// Between windows, hops without a queue are passed over (INT).
     #[schemars(extend("default" = usual_hpcc(LINE).sample_feedback))]
     pub sample_feedback: Option<bool>,
-    /// Multiplier of the units of INT records; a 25th of the line's Gbit/s, as long as 128 bytes times that are no more than a full
-    /// frame, unless given.
+    /// Multiplier of the units of INT records, one for the fabric; a 25th of the Gbit/s of the fastest host that sends by HPCC, as long
+    /// as 128 bytes times that are no more than a full frame, unless given.
     #[schemars(extend("x-default" = format!("{} at 100G", usual_hpcc(LINE).int_multi)))]
     pub int_multi: Option<u32>,
     /// Base of the load codes (PINT).
@@ -333,6 +333,19 @@ fn hpcc_params(h: &HpccSpec, line: u64, base_rtt: u64, bdp: u64) -> hpcc::Params
     }
 }
 
+/// Multiplier of the units of INT records: one for all, since a switch does not know whose record it writes. As the published
+/// runs have it of the line of their NICs, here of the fastest one that sends by it.
+fn int_multi(spec: &FabricSpec, fastest: u64) -> u64 {
+    let usual = hpcc_params(&spec.host.hpcc, fastest, 0, 0).int_multi;
+    if spec.host.hpcc.int_multi.is_some() {
+        return usual;
+    }
+    // Steps of no unit are passed over: a frame has to be one at least.
+    let payload = u64::from(spec.host.payload);
+    let frame = packet_bytes(spec, payload + u64::from(INT_BYTES)) - WIRE_OVERHEAD_BYTES;
+    usual.min((frame / BYTES_UNIT).max(1))
+}
+
 fn pint_params(h: &HpccSpec, line: u64) -> pint::Params {
     let base = pint::Params::default();
     pint::Params {
@@ -486,12 +499,18 @@ pub(super) fn set_paces(
         ..a
     });
     let base_rtt = spec.host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
+    let line = |f: &Planned| plan.links[plan.ports[f.from][0]].spec.rate.0;
+    let fastest = flows.iter().filter(|f| f.cc == Congestion::Hpcc).map(line).max().unwrap_or(0);
+    let int_multi = int_multi(spec, fastest);
     for f in flows.iter_mut().filter(|f| f.cc.hears_acks()) {
         f.base_rtt = base_rtt;
         let own = paths[&(f.from, f.to, f.path, header_bytes(spec, f.cc))];
         f.own_rtt = own.rtt;
-        let line = plan.links[plan.ports[f.from][0]].spec.rate.0;
-        if let Some(algorithm) = algorithm(spec, f.cc, line, largest, own) {
+        let line = line(f);
+        if let Some(mut algorithm) = algorithm(spec, f.cc, line, largest, own) {
+            if let Algorithm::Hpcc(params, _) = &mut algorithm {
+                params.int_multi = int_multi;
+            }
             below_line(&algorithm, line)?;
             f.flow.pace = Pace::Acks(algorithm);
             // What follows every acknowledgement wants one per packet.
@@ -594,13 +613,7 @@ fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Path, own: P
         WindowKind::Variable => Window::Variable(bdp),
     };
     Some(match cc {
-        Congestion::Hpcc => {
-            let params = hpcc_params(&host.hpcc, line, base_rtt, bdp);
-            // Steps of no unit are passed over: a frame has to be one at least.
-            let frame = packet_bytes(spec, payload + u64::from(INT_BYTES)) - WIRE_OVERHEAD_BYTES;
-            let most = if host.hpcc.int_multi.is_some() { u64::MAX } else { (frame / BYTES_UNIT).max(1) };
-            Algorithm::Hpcc(hpcc::Params { int_multi: params.int_multi.min(most), ..params }, window)
-        }
+        Congestion::Hpcc => Algorithm::Hpcc(hpcc_params(&host.hpcc, line, base_rtt, bdp), window),
         Congestion::HpccPint => Algorithm::Pint(pint_params(&host.hpcc, line), window),
         Congestion::Timely => Algorithm::Timely(timely_params(&host.timely, line), window),
         Congestion::Dctcp => Algorithm::Dctcp(dctcp_params(&host.dctcp, line, payload), window),

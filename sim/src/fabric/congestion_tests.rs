@@ -54,6 +54,38 @@ fn cc_in_weirs_profile_is_near_the_published_runs() {
     }
 }
 
+/// What a switch writes is read by hosts of any rate, whichever flow the file names last.
+#[test]
+fn int_records_have_one_unit_for_hosts_of_several_rates() {
+    let fct = |order: [&str; 2]| {
+        let flow = |host: &str| {
+            format!("[[workload]]\nkind = \"flow\"\nfrom = \"{host}\"\nto = \"to_{host}\"\nbytes = \"2MB\"\n")
+        };
+        let link = |host: &str, rate: &str| {
+            let ends = [host.to_owned(), format!("to_{host}")];
+            ends.map(|a| format!("{{ a = \"{a}\", b = \"s\", rate = \"{rate}\" }}")).join(", ")
+        };
+        let text = format!(
+            "name = \"cc\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"slow\", \"to_slow\", \"fast\", \
+             \"to_fast\"]\nswitches = [\"s\"]\nlinks = [{}, {}]\n[link]\ndelay = \"1us\"\n[host]\n\
+             congestion_control = \"hpcc\"\n[switch.config.buffer]\nsize = \"32MiB\"\n{}{}",
+            link("slow", "25G"),
+            link("fast", "100G"),
+            flow(order[0]),
+            flow(order[1])
+        );
+        let report = run(&load("cc.toml", &text).unwrap()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let of = |name: &str| report.flows.iter().find(|f| f.from == name).unwrap();
+        ["slow", "fast"].map(|name| (of(name).fct_ns.unwrap(), of(name).ideal_ns.unwrap()))
+    };
+    let found = fct(["slow", "fast"]);
+    assert_eq!(found, fct(["fast", "slow"]));
+    for (fct, ideal) in found {
+        // The target is 0.95 of the line.
+        assert!(fct * 100 < ideal * 112 && fct * 100 > ideal * 102, "{fct} {ideal}");
+    }
+}
+
 /// Swift steers the round trip to its target (paper, section 3.2): base, hops, and what the window adds. Sixteen
 /// senders that never end keep so long a queue.
 #[test]
