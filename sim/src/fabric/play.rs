@@ -32,14 +32,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The larger of the two shares that end a run, time and what is delivered: 0 to 1.
+    /// The larger of [`Progress::shares`].
     pub fn share(&self) -> f64 {
-        let of = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        self.shares().into_iter().fold(0.0, f64::max)
+    }
+
+    /// The two shares one of which ends a run, time and what is delivered: 0 to 1.
+    pub fn shares(&self) -> [f64; 2] {
+        let of = |part: u64, whole: u64| (part as f64 / whole.max(1) as f64).min(1.0);
         let delivered = match self.bytes {
             0 => of(self.done as u64, self.flows as u64),
             bytes => of(self.delivered, bytes),
         };
-        of(self.now_ns, self.until_ns).max(delivered).min(1.0)
+        [of(self.now_ns, self.until_ns), delivered]
     }
 }
 

@@ -29,15 +29,17 @@ struct Eta {
 }
 
 impl Eta {
-    /// What is left at `now`, when `share` of it is done, in words; nothing, as long as that is not known.
-    fn words(&mut self, share: f64, now: Instant) -> String {
+    /// What is left at `now`, when `share` of it is done; `None`, as long as that is not known.
+    fn left(&mut self, share: f64, now: Instant) -> Option<Duration> {
         let (first, since) = *self.first.get_or_insert((share, now));
         let left = (1.0 - share) / (share - first) * now.duration_since(since).as_secs_f64();
-        match Duration::try_from_secs_f64(left) {
-            Ok(left) if share > first => format!(", {:#} left", HumanDuration(left)),
-            _ => String::new(),
-        }
+        Duration::try_from_secs_f64(left).ok().filter(|_| share > first)
     }
+}
+
+/// The same in words; nothing of what is not known.
+fn words(left: Option<Duration>) -> String {
+    left.map_or(String::new(), |left| format!(", {:#} left", HumanDuration(left)))
 }
 
 /// Of one run.
@@ -45,21 +47,24 @@ impl Eta {
 pub struct RunBar {
     bar: ProgressBar,
     begun: Instant,
-    eta: Cell<Eta>,
+    /// Of its time, and of what is delivered.
+    etas: Cell<[Eta; 2]>,
 }
 
 impl RunBar {
     pub fn new(name: &str) -> Self {
         let bar = bar(STEPS, "  {prefix} [{bar:30}] {percent}% {msg}");
         bar.set_prefix(name.to_owned());
-        Self { bar, begun: Instant::now(), eta: Cell::default() }
+        Self { bar, begun: Instant::now(), etas: Cell::default() }
     }
 
     pub fn show(&self, progress: Progress) {
-        let (share, mut eta) = (progress.share(), self.eta.get());
-        let left = eta.words(share, Instant::now());
-        self.eta.set(eta);
-        self.bar.set_position((share * STEPS as f64) as u64);
+        let (now, mut etas) = (Instant::now(), self.etas.get());
+        let left = etas.iter_mut().zip(progress.shares()).filter_map(|(eta, share)| eta.left(share, now));
+        // What ends it first.
+        let left = words(left.min());
+        self.etas.set(etas);
+        self.bar.set_position((progress.share() * STEPS as f64) as u64);
         let rate = progress.events as f64 / self.begun.elapsed().as_secs_f64().max(1e-3);
         self.bar.set_message(format!("{}, {rate:.2e} events/s{left}", message(progress)));
     }
@@ -113,7 +118,7 @@ impl SweepBar {
         let over = state.before + state.played;
         let length = (seen.of as u64).saturating_sub(state.before);
         let position = state.played as f64 + state.at.values().sum::<f64>();
-        let left = state.eta.words(position / length.max(1) as f64, Instant::now());
+        let left = words(state.eta.left(position / length.max(1) as f64, Instant::now()));
         self.bar.set_length(length * STEPS);
         self.bar.set_position((position * STEPS as f64) as u64);
         self.bar.set_message(format!("{over}/{} points, {} at once{left}", seen.of, state.at.len().max(1)));
@@ -136,10 +141,11 @@ mod tests {
     #[test]
     fn what_is_left_goes_by_how_fast_it_was_and_is_not_known_at_first() {
         let (mut eta, begun) = (Eta::default(), Instant::now());
-        let mut after = |seconds: u64, share: f64| eta.words(share, begun + Duration::from_secs(seconds));
+        let mut after =
+            |seconds: u64, share: f64| words(eta.left(share, begun + Duration::from_secs(seconds)));
         // What was done before it was first told took time that nobody knows.
         assert_eq!((after(0, 0.1), after(5, 0.1)), (String::new(), String::new()));
-        assert_eq!(after(100, 0.1001), ", 10d left");
+        assert_eq!(after(100, 0.11), ", 2h left");
         assert_eq!((after(100, 0.2), after(200, 0.9)), (", 13m left".to_owned(), ", 25s left".to_owned()));
         assert_eq!(after(220, 1.0), ", 0s left");
     }
