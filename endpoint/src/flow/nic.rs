@@ -69,6 +69,14 @@ pub struct Nic {
     carried: Option<Stamp>,
 }
 
+/// Notes the flows that have become complete at their sender.
+#[inline]
+fn note_completed(completed: &mut VecDeque<u32>, sender: &mut Sender) {
+    while let Some(flow) = sender.take_completed() {
+        completed.push_back(flow);
+    }
+}
+
 impl Nic {
     /// A NIC without flows.
     pub fn new(config: NicConfig) -> Self {
@@ -173,9 +181,7 @@ impl Nic {
                 Some(sender) => {
                     sender.on_answer(&headers, bytes, stamp, now);
                     self.turns.change(headers.qpn);
-                    while let Some(flow) = sender.take_completed() {
-                        self.completed.push_back(flow);
-                    }
+                    note_completed(&mut self.completed, sender);
                     if sender.is_done() {
                         self.retire(headers.qpn);
                     }
@@ -270,9 +276,7 @@ impl Nic {
                     continue;
                 }
                 let frame = sender.send(now);
-                while let Some(flow) = sender.take_completed() {
-                    self.completed.push_back(flow);
-                }
+                note_completed(&mut self.completed, sender);
                 self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
                 self.turns.sent(place);
                 if sender.is_done() {

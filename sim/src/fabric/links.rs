@@ -2,6 +2,7 @@
 
 use super::lots;
 use super::report::LinkResult;
+use super::spec::FabricSpec;
 use super::time::{LineRate, PS, Ps, Transmitter};
 use super::topology::{End, Plan};
 use weir_dataplane::rng::Rng;
@@ -13,6 +14,24 @@ pub(super) struct Direction {
     pub to: End,
     pub delay: Ps,
     pub rate: LineRate,
+}
+
+impl Direction {
+    /// From the last bit of a frame at the other end, a switch unless it is one of the first `hosts` nodes, to its effect there.
+    pub fn pipeline(&self, spec: &FabricSpec, hosts: usize, is_pause: bool) -> Ps {
+        let time = match (self.to.node >= hosts, is_pause) {
+            (true, _) => spec.switch.ingress.0 + spec.switch.crossbar.0,
+            (false, true) => spec.host.pfc_response_delay.0,
+            (false, false) => spec.host.rx_delay.0,
+        };
+        time * PS
+    }
+
+    /// From the beginning of the transmission of a frame to its effect at the other end, but for the time its bits take.
+    pub fn span(&self, spec: &FabricSpec, hosts: usize, is_pause: bool) -> Ps {
+        let out = if self.from.node < hosts { spec.host.tx_delay.0 } else { spec.switch.egress.0 } * PS;
+        out + self.delay + self.pipeline(spec, hosts, is_pause)
+    }
 }
 
 /// What its sender knows of a direction.

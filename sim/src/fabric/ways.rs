@@ -263,13 +263,9 @@ impl Ways<'_> {
     }
 
     fn leg(&self, dir: usize) -> Leg<'_> {
-        let (host, switch) = (&self.spec.host, &self.spec.switch);
-        let dir = &self.dirs[dir];
-        let [from_switch, to_switch] = [dir.from, dir.to].map(|end| end.node >= self.plan.hosts);
-        let begins = if from_switch { switch.egress.0 } else { host.tx_delay.0 };
-        let ends = if to_switch { switch.ingress.0 + switch.crossbar.0 } else { host.rx_delay.0 };
-        let stores = !to_switch || switch.forwarding == Forwarding::StoreAndForward;
-        Leg { dir, stores, way: dir.delay + (begins + ends) * PS }
+        let (dir, hosts) = (&self.dirs[dir], self.plan.hosts);
+        let stores = dir.to.node < hosts || self.spec.switch.forwarding == Forwarding::StoreAndForward;
+        Leg { dir, stores, way: dir.span(self.spec, hosts, false) }
     }
 }
 

@@ -105,9 +105,9 @@ impl Outgoing {
 enum Role {
     Sends {
         flows: Vec<Outgoing>,
-        /// All packets of the flows before this one are posted, and of those before the other are acknowledged.
-        posted: usize,
-        acknowledged: usize,
+        /// The first flow with packets that are not posted, and the first one with packets that are not acknowledged.
+        unposted: usize,
+        unacknowledged: usize,
         sent: Sent,
         backoff: Option<Backoff>,
     },
@@ -179,10 +179,10 @@ fn is_readable(ends: &[Role], event: &Event) -> bool {
 impl Role {
     /// The flow whose next packet is to be posted.
     fn next(&mut self) -> Option<&mut Outgoing> {
-        let Self::Sends { flows, posted, .. } = self else { return None };
-        let of_rest = flows.iter().skip(*posted);
-        *posted += of_rest.take_while(|out| out.posted == out.flow.packets()).count();
-        flows.get_mut(*posted)
+        let Self::Sends { flows, unposted, .. } = self else { return None };
+        let of_rest = flows.iter().skip(*unposted);
+        *unposted += of_rest.take_while(|out| out.posted == out.flow.packets()).count();
+        flows.get_mut(*unposted)
     }
 
     /// The same at `now`.
@@ -326,9 +326,13 @@ impl RcLinkNic {
         };
         let backoff = backs_off.then(|| Backoff::new(params, length_thr.into())).transpose()?;
         self.ends.push(match sends {
-            true => {
-                Role::Sends { flows: Vec::new(), posted: 0, acknowledged: 0, sent: Sent::default(), backoff }
-            }
+            true => Role::Sends {
+                flows: Vec::new(),
+                unposted: 0,
+                unacknowledged: 0,
+                sent: Sent::default(),
+                backoff,
+            },
             false => Role::Receives {
                 incoming: Incoming::default(),
                 arrived: 0,
@@ -624,18 +628,18 @@ impl RcLinkNic {
 
     /// The oldest messages of queue pair `qp` have arrived at the peer.
     fn acknowledged(&mut self, qp: u16, mut messages: u64) {
-        let Some(Role::Sends { flows, acknowledged, .. }) = self.ends.get_mut(usize::from(qp)) else {
+        let Some(Role::Sends { flows, unacknowledged, .. }) = self.ends.get_mut(usize::from(qp)) else {
             return;
         };
         while messages > 0
-            && let Some(out) = flows.get_mut(*acknowledged)
+            && let Some(out) = flows.get_mut(*unacknowledged)
         {
             let taken = messages.min(out.flow.packets() - out.acknowledged);
             out.acknowledged += taken;
             messages -= taken;
             if out.acknowledged == out.flow.packets() {
                 self.completed.push_back(out.flow.id);
-                *acknowledged += 1;
+                *unacknowledged += 1;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Looking at queue pairs of a station while it runs, and changing how they react to congestion (CC-015, CC-024).
 
-use super::{Rate, Station};
+use super::{Connection, Rate, Station};
 use crate::dcqcn::access::{self, AccessError};
 use crate::dcqcn::firmware::{Dcqcn, DcqcnError, RateController};
 use crate::dcqcn::registers::Register;
@@ -28,6 +28,10 @@ pub enum OrderError {
 }
 
 impl Station {
+    fn pair(&self, qpn: Qpn) -> Option<&Connection> {
+        self.pairs.iter().find(|pair| pair.qpn == qpn)
+    }
+
     fn pair_of(&self, qpn: Qpn) -> Result<usize, OrderError> {
         self.pairs.iter().position(|pair| pair.qpn == qpn).ok_or(OrderError::NoQueuePair(qpn))
     }
@@ -39,12 +43,12 @@ impl Station {
 
     /// How a queue pair reacts to congestion now; `None`: it has a fixed rate, or is not there.
     pub fn dcqcn(&self, qpn: Qpn) -> Option<&Dcqcn> {
-        Some(self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.settings())
+        Some(self.pair(qpn)?.control.as_ref()?.settings())
     }
 
     /// The registers of a queue pair at `now`, with their addresses.
     pub fn registers(&self, qpn: Qpn, now: Nanos) -> Vec<(Register, u64, u32)> {
-        let at = self.pairs.iter().position(|pair| pair.qpn == qpn);
+        let at = self.pair_of(qpn).ok();
         let Some((at, control)) = at.and_then(|at| Some((at, self.pairs[at].control.as_ref()?))) else {
             return Vec::new();
         };
@@ -56,8 +60,7 @@ impl Station {
 
     /// The rate that a queue pair has at most, or always, bits/s; `None`: it is not there.
     pub fn highest_rate(&self, qpn: Qpn) -> Option<u64> {
-        let pair = self.pairs.iter().find(|pair| pair.qpn == qpn)?;
-        Some(match pair.config.rate {
+        Some(match self.pair(qpn)?.config.rate {
             Rate::Fixed(rate) => rate,
             Rate::Dcqcn(dcqcn) => dcqcn.params.max_rate,
         })
@@ -65,7 +68,7 @@ impl Station {
 
     /// The target of a queue pair's rate, bits/s, at least that; `None`: it has a fixed rate, or is not there.
     pub fn target(&self, qpn: Qpn) -> Option<u64> {
-        Some(self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.target())
+        Some(self.pair(qpn)?.control.as_ref()?.target())
     }
 
     /// Has a queue pair react in another way from `now` on, or not at all. A fixed rate ends its record; what reacts after one
@@ -149,7 +152,7 @@ impl Station {
 
     /// What was recorded of a queue pair.
     pub fn trace(&self, qpn: Qpn) -> Option<&Trace> {
-        self.pairs.iter().find(|pair| pair.qpn == qpn)?.control.as_ref()?.trace()
+        self.pair(qpn)?.control.as_ref()?.trace()
     }
 }
 

@@ -6,11 +6,10 @@ use super::world::{Fabric, Pair, Started, SwitchNode};
 use crate::fabric::congestion::Leaving;
 use crate::fabric::hosts::Opening;
 use crate::fabric::latency::Journey;
-use crate::fabric::links::Direction;
 use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
-use crate::fabric::spec::{Congestion, FabricSpec, Forwarding};
+use crate::fabric::spec::{Congestion, Forwarding};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::topology::End;
@@ -63,22 +62,6 @@ pub(super) struct Flying {
     pub(super) frame: Option<SimFrame>,
     pub(super) tail: Ps,
     pub(super) dir: u32,
-}
-
-/// From the last bit of a frame to its effect, at a switch or at a host.
-pub(super) fn pipeline(spec: &FabricSpec, at_switch: bool, is_pause: bool) -> Ps {
-    let time = match (at_switch, is_pause) {
-        (true, _) => spec.switch.ingress.0 + spec.switch.crossbar.0,
-        (false, true) => spec.host.pfc_response_delay.0,
-        (false, false) => spec.host.rx_delay.0,
-    };
-    time * PS
-}
-
-/// From the beginning of the transmission of a frame on `dir` to its effect at the other end, but for the time its bits take.
-pub(super) fn span(spec: &FabricSpec, dir: &Direction, hosts: usize, is_pause: bool) -> Ps {
-    let out = if dir.from.node < hosts { spec.host.tx_delay.0 } else { spec.switch.egress.0 } * PS;
-    out + dir.delay + pipeline(spec, dir.to.node >= hosts, is_pause)
 }
 
 impl Fabric<'_> {
@@ -438,11 +421,8 @@ impl Fabric<'_> {
     pub(super) fn run_switch_timers(&mut self, s: usize) {
         let ns = self.ns();
         self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
-        for port in 0..self.switches[s].gauges.len() {
-            // The watchdog drops what waits in a queue.
-            if self.switches[s].waiting_bytes(port) != self.switches[s].gauges[port].bytes {
-                self.measure(s, port);
-            }
+        if self.switches[s].config.watchdog.is_some() {
+            self.measure_drops(s);
         }
         let next = (0..self.switches[s].gauges.len()).map(|port| self.send_due_pfc(s, port)).min();
         self.switches[s].refresh_at = next.unwrap_or(Nanos::MAX);

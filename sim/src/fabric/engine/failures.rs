@@ -1,6 +1,6 @@
 //! Links that go down and up, and routes that follow.
 
-use super::event_loop::{Event, pipeline};
+use super::event_loop::Event;
 use super::world::Fabric;
 use crate::fabric::FabricError;
 use crate::fabric::faults::Faults;
@@ -78,8 +78,8 @@ impl Fabric<'_> {
 
     /// Loses the frames whose last bit has not come out of `dir`.
     fn cut(&mut self, dir: usize) {
-        let to_switch = self.dirs[dir].to.node >= self.plan.hosts;
-        let pipelines = [false, true].map(|is_pause| pipeline(self.spec, to_switch, is_pause));
+        let pipeline = |is_pause| self.dirs[dir].pipeline(self.spec, self.plan.hosts, is_pause);
+        let pipelines = [false, true].map(pipeline);
         for flying in self.slab.iter_mut().filter(|flying| flying.dir as usize == dir) {
             let Some(frame) = &flying.frame else { continue };
             let is_pause = is_mac_control(frame.bytes());

@@ -110,6 +110,16 @@ impl Fabric<'_> {
         self.note_depth(s, port, bytes);
     }
 
+    /// The same of all ports of a switch whose watchdog may have dropped what waited.
+    pub(super) fn measure_drops(&mut self, s: usize) {
+        for port in 0..self.switches[s].gauges.len() {
+            let bytes = self.switches[s].waiting_bytes(port);
+            if bytes != self.switches[s].gauges[port].bytes {
+                self.note_depth(s, port, bytes);
+            }
+        }
+    }
+
     #[inline]
     fn note_depth(&mut self, s: usize, port: usize, bytes: u64) {
         let from = self.spec.measure_from.0.saturating_mul(PS);

@@ -1,7 +1,7 @@
 //! What a fabric is made of: hosts, switches and wires, and where every flow stands.
 
 use super::core::{self, Core};
-use super::event_loop::{Event, Flying, span};
+use super::event_loop::{Event, Flying};
 use super::failures::{self, LinkChange};
 use super::groups::Membership;
 use super::held::{Held, Notes};
@@ -274,7 +274,7 @@ impl<'a> Fabric<'a> {
         let dirs = directions(&plan);
         let spans = dirs
             .iter()
-            .map(|dir| [false, true].map(|is_pause| span(spec, dir, plan.hosts, is_pause)))
+            .map(|dir| [false, true].map(|is_pause| dir.span(spec, plan.hosts, is_pause)))
             .collect();
         let lines = lines(&plan, spec.seed).map(Box::new).collect();
         let out = outgoing(&plan);
