@@ -15,4 +15,5 @@ pub mod rc;
 pub mod rclink;
 pub mod roce;
 pub mod station;
+mod timetable;
 pub mod traffic;

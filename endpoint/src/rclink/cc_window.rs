@@ -116,15 +116,18 @@ impl CcWindow {
         self.used = self.used.saturating_add(bytes - free);
     }
 
-    /// When the next frame may leave: at once, or at the end of the window that pays the debt
-    /// (`cc_mask`, SW-041).
-    pub fn ready_at(&self, now: Nanos) -> Nanos {
-        let mut then = *self;
-        then.roll(now);
-        match then.used / then.length_thr {
-            0 => now,
-            windows => (then.current + windows).saturating_mul(then.window.ns()),
+    /// When the next frame may leave, 0 for at once: at the end of the window that pays the debt (`cc_mask`, SW-041). Time alone does
+    /// not change it.
+    pub fn due(&self) -> Nanos {
+        match self.used / self.length_thr {
+            0 => 0,
+            windows => (self.current + windows).saturating_mul(self.window.ns()),
         }
+    }
+
+    /// The same from `now` on.
+    pub fn ready_at(&self, now: Nanos) -> Nanos {
+        self.due().max(now)
     }
 }
 

@@ -4,6 +4,7 @@
 //! message begins with the number of its flow and its own.
 
 use super::RcLinkNicConfig;
+use super::starts::Starts;
 use crate::flow::messages::{Arrival, Incoming, Received};
 use crate::flow::sender::{Flow, Sent};
 use crate::rclink::endpoint::{Endpoint, raw_message_len};
@@ -11,7 +12,6 @@ use crate::rclink::frame::Station;
 use crate::station::MIN_MESSAGE;
 use crate::traffic::Clock;
 use std::collections::{BTreeMap, VecDeque};
-use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::Nanos;
 
 /// What carries them.
@@ -51,6 +51,8 @@ impl Sending {
 pub(super) struct Datagrams {
     /// Numbered from 0, in the order they are added.
     senders: Vec<Sending>,
+    /// Those that may have something to post.
+    starts: Starts,
     /// By the flow that messages name, which is their number.
     receivers: BTreeMap<u32, Incoming>,
     /// Senders whose messages wait in the endpoint, oldest first.
@@ -83,6 +85,7 @@ impl Datagrams {
     /// Adds a flow that is sent to `to`.
     pub fn send(&mut self, flow: Flow, kind: Datagram, to: Station) {
         let pace = flow.pace.fixed().map(|rate| Clock::new(rate, flow.start));
+        self.starts.change(self.senders.len() as u32);
         self.senders.push(Sending { flow, kind, to, posted: 0, sent: Sent::default(), pace });
     }
 
@@ -112,10 +115,12 @@ impl Datagrams {
     pub fn post(&mut self, endpoint: &mut Endpoint, config: &RcLinkNicConfig, lag: Nanos, now: Nanos) {
         let (codec, window) = (&config.codec, u64::from(config.window));
         let least = (*codec.payload_range().start()).max(MIN_MESSAGE as usize);
-        for (at, sending) in self.senders.iter_mut().enumerate() {
+        while let Some(at) = self.starts.next(now) {
+            let sending = &mut self.senders[at as usize];
             let Sending { flow, kind, to, posted, sent, .. } = *sending;
             for number in posted..flow.packets().min(sent.packets + window) {
                 if sending.ready() > now {
+                    self.starts.wait(at, sending.ready());
                     break;
                 }
                 let full = u64::from(flow.payload);
@@ -133,7 +138,7 @@ impl Datagrams {
                 if !taken {
                     break;
                 }
-                waiting.push_back(at);
+                waiting.push_back(at as usize);
                 sending.posted += 1;
                 if let Some(pace) = &mut sending.pace {
                     pace.not_before(now.saturating_sub(lag));
@@ -149,7 +154,9 @@ impl Datagrams {
             Datagram::Multicast => &mut self.groups,
             Datagram::Raw => &mut self.raws,
         };
-        let sending = &mut self.senders[waiting.pop_front()?];
+        let at = waiting.pop_front()?;
+        self.starts.change(at as u32);
+        let sending = &mut self.senders[at];
         sending.sent.packets += 1;
         (sending.sent.packets == sending.flow.packets()).then_some(sending.flow.id)
     }
@@ -171,8 +178,11 @@ impl Datagrams {
     }
 
     /// When the next message may be posted, after `now`; what waits for room waits for a frame to leave.
-    pub fn next_post(&self, now: Nanos) -> Nanos {
-        let open = self.senders.iter().filter(|sending| !sending.is_posted()).map(Sending::ready);
-        open.filter(|ready| *ready > now).min().unwrap_or(NEVER)
+    pub fn next_post(&mut self, now: Nanos) -> Nanos {
+        let senders = &self.senders;
+        self.starts.next_start(now, |at| {
+            let sending = &senders[at as usize];
+            if sending.is_posted() { 0 } else { sending.ready() }
+        })
     }
 }

@@ -6,6 +6,7 @@
 
 mod datagrams;
 mod pauses;
+mod starts;
 
 pub use datagrams::Datagram;
 pub use pauses::HeldBack;
@@ -22,9 +23,11 @@ use crate::rclink::endpoint::{self, Endpoint, EndpointConfig, EndpointError, Eve
 use crate::rclink::frame::{Body, Codec, MAX_PAYLOAD, Station};
 use crate::rclink::rh::{MAX_QP, MAX_WINDOW, Opcode, Psn, Rh};
 use crate::rclink::watermark::PauseWatermarks;
+use crate::timetable::Times;
 use crate::traffic::Clock;
 use datagrams::Datagrams;
 use pauses::Pauses;
+use starts::Starts;
 use std::collections::VecDeque;
 use thiserror::Error;
 use weir_dataplane::frame::Frame;
@@ -201,6 +204,9 @@ pub struct RcLinkNic {
     config: RcLinkNicConfig,
     endpoint: Endpoint,
     ends: Vec<Role>,
+    /// Sending ends that may have something to post, and when each back-off has something to do.
+    starts: Starts,
+    backoffs: Times,
     datagrams: Datagrams,
     reader: Option<Clock>,
     /// Time the longest frame takes on the line, ns.
@@ -252,6 +258,8 @@ impl RcLinkNic {
             config,
             endpoint,
             ends: Vec::new(),
+            starts: Starts::default(),
+            backoffs: Times::default(),
             datagrams: Datagrams::default(),
             lag: 8_000_000_000 * (MAX_PAYLOAD as u64 + 100) / config.rate.max(1),
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
@@ -325,6 +333,7 @@ impl RcLinkNic {
             raise: step.into(),
         };
         let backoff = backs_off.then(|| Backoff::new(params, length_thr.into())).transpose()?;
+        self.backoffs.make_room(self.ends.len() + 1);
         self.ends.push(match sends {
             true => Role::Sends {
                 flows: Vec::new(),
@@ -349,6 +358,7 @@ impl RcLinkNic {
     pub fn answer(&mut self, request: u32, response: u32) {
         if let Some(Role::Sends { flows, .. }) = self.ends.get_mut(response as usize) {
             flows.iter_mut().for_each(|out| out.asked = Some(0));
+            self.starts.change(response);
         }
         if let Some(Role::Receives { answers, .. }) = self.ends.get_mut(request as usize) {
             *answers = Some(response as usize);
@@ -360,7 +370,8 @@ impl RcLinkNic {
         let before = self.sent_so_far(at as usize);
         match &mut self.ends[at as usize] {
             Role::Sends { flows, .. } => {
-                flows.push(Outgoing { flow, posted: 0, acknowledged: 0, before, asked: None })
+                flows.push(Outgoing { flow, posted: 0, acknowledged: 0, before, asked: None });
+                self.starts.change(at);
             }
             Role::Receives { incoming, .. } => incoming.append(flow),
         }
@@ -533,7 +544,10 @@ impl RcLinkNic {
                 }
             }
             (Opcode::Cnp, Some(Role::Sends { sent, .. })) => sent.cnps += 1,
-            (Opcode::Ack, Some(Role::Sends { sent, .. })) if rh.length_or_syndrome == 1 => sent.naks += 1,
+            (Opcode::Ack, Some(Role::Sends { sent, .. })) => {
+                sent.naks += u64::from(rh.length_or_syndrome == 1);
+                self.starts.change(rh.dest_qp.into());
+            }
             _ => {}
         }
     }
@@ -590,17 +604,16 @@ impl RcLinkNic {
                         arrival = Some(Arrival { ended: taken.ended + ended, ..taken });
                     }
                     let answers = *answers;
-                    if let Some(Role::Sends { flows, .. }) = answers.and_then(|at| self.ends.get_mut(at)) {
+                    if let Some(at) = answers
+                        && let Some(Role::Sends { flows, .. }) = self.ends.get_mut(at)
+                    {
                         flows.iter_mut().filter_map(|out| out.asked.as_mut()).for_each(|asked| *asked += 1);
+                        self.starts.change(at as u32);
                         self.post(now);
                     }
                 }
                 Event::Cnp(qp) => {
-                    if let Some(backoff) = self.ends[usize::from(qp)].backoff() {
-                        backoff.on_cnp(now);
-                        // Between two thresholds that were accepted.
-                        let _ = self.endpoint.set_threshold(qp, backoff.rate() as u32);
-                    }
+                    self.back_off(qp.into(), |backoff| backoff.on_cnp(now));
                 }
                 Event::Acknowledged { qp, messages } => self.acknowledged(qp, messages),
                 Event::Multicast { payload, .. } => {
@@ -653,31 +666,56 @@ impl RcLinkNic {
     fn run(&mut self, now: Nanos) {
         self.idle_until(now);
         self.endpoint.handle_timeout(now);
-        for (qp, end) in self.ends.iter_mut().enumerate() {
-            if let Some(backoff) = end.backoff().filter(|b| b.next_timeout().is_some_and(|at| at <= now)) {
-                backoff.handle_timeout(now);
-                let _ = self.endpoint.set_threshold(qp as u16, backoff.rate() as u32);
-            }
+        let mut from = 0;
+        while let Some(at) = self.backoffs.first(from, now) {
+            self.back_off(at, |backoff| backoff.handle_timeout(now));
+            from = at + 1;
         }
         self.post(now);
     }
 
+    /// Something happens to the back-off of an end, if it has one.
+    fn back_off(&mut self, at: usize, happens: impl FnOnce(&mut Backoff)) {
+        let Some(backoff) = self.ends[at].backoff() else { return };
+        happens(backoff);
+        self.backoffs.set(at, backoff.next_timeout().unwrap_or(NEVER));
+        // Between two thresholds that were accepted.
+        let _ = self.endpoint.set_threshold(at as u16, backoff.rate() as u32);
+    }
+
     /// Queues what may be sent, as far as there is room.
     fn post(&mut self, now: Nanos) {
-        let least = *self.config.codec.payload_range().start() as u64;
-        for (qp, end) in self.ends.iter_mut().enumerate() {
-            while self.endpoint.has_room(qp as u16)
-                && let Some(out) = end.open(now)
-            {
-                let full = u64::from(out.flow.payload);
-                let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
-                if self.endpoint.post(qp as u16, vec![0; len as usize]).is_err() {
-                    break;
-                }
-                out.posted += 1;
-            }
+        while let Some(at) = self.starts.next(now) {
+            self.post_of(at, now);
         }
+        debug_assert!(!self.has_open(now));
         self.datagrams.post(&mut self.endpoint, &self.config, self.lag, now);
+    }
+
+    /// The same for one end.
+    fn post_of(&mut self, at: u32, now: Nanos) {
+        let least = *self.config.codec.payload_range().start() as u64;
+        let (qp, end) = (at as u16, &mut self.ends[at as usize]);
+        while self.endpoint.has_room(qp)
+            && let Some(out) = end.open(now)
+        {
+            let full = u64::from(out.flow.payload);
+            let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
+            if self.endpoint.post(qp, vec![0; len as usize]).is_err() {
+                return;
+            }
+            out.posted += 1;
+        }
+        // Anything else that it can wait for is a change.
+        if let Some(start) = end.next().map(|out| out.flow.start).filter(|start| *start > now) {
+            self.starts.wait(at, start);
+        }
+    }
+
+    /// An end has something to post and room for it, found by asking each of them.
+    fn has_open(&mut self, now: Nanos) -> bool {
+        let mut ends = self.ends.iter_mut().enumerate();
+        ends.any(|(qp, end)| self.endpoint.has_room(qp as u16) && end.open(now).is_some())
     }
 
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
@@ -689,6 +727,10 @@ impl RcLinkNic {
             endpoint::Sent::Data(qp) => {
                 if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
                     sent.packets += 1;
+                }
+                // It has left its queue.
+                if !self.endpoint.is_reliable() {
+                    self.starts.change(qp.into());
                 }
             }
             endpoint::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
@@ -714,13 +756,11 @@ impl RcLinkNic {
         {
             next = next.min(reader.ready());
         }
+        // What is open waits for room in the link's queue; what is not waits for its start.
+        let Self { starts, ends, .. } = self;
+        let start = |at: u32| ends[at as usize].next().map_or(0, |out| out.flow.start);
+        next = next.min(starts.next_start(now, start)).min(self.backoffs.least());
         next = next.min(self.datagrams.next_post(now));
-        for end in &mut self.ends {
-            next = next.min(end.backoff().and_then(|b| b.next_timeout()).unwrap_or(NEVER));
-            // What is open waits for room in the link's queue; what is not waits for its start.
-            let waiting = end.next().map(|out| out.flow.start);
-            next = next.min(waiting.filter(|start| *start > now).unwrap_or(NEVER));
-        }
         (next != NEVER).then(|| next.max(now))
     }
 }

@@ -5,6 +5,9 @@
 //! memories until [`Endpoint::poll_event`] takes it: an owner that does not ask fills them, and then PFC or
 //! the credits hold the peers back.
 
+#[cfg(test)]
+mod many_tests;
+mod peers;
 mod raw;
 mod receive;
 #[cfg(test)]
@@ -18,7 +21,6 @@ pub use types::{
     Transmit,
 };
 
-use super::cbfc::{CreditReceiver, CreditSender};
 use super::cc_window::{CcWindow, ThresholdError};
 use super::class::Class;
 use super::cnp_merge::CnpMerge;
@@ -27,7 +29,9 @@ use super::requester::Requester;
 use super::rh::{MAX_QP, MAX_WINDOW, Psn};
 use super::watermark::ReceiveBuffer;
 use crate::rc::in_order::InOrder;
-use std::collections::VecDeque;
+use crate::timetable::Timetable;
+use peers::Peers;
+use std::collections::{BTreeSet, VecDeque};
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::MAX_QUANTA;
 use weir_dataplane::pfc::generate::{GenerateConfig, Generator, REFRESH, Source};
@@ -43,28 +47,17 @@ struct Qp {
     peer: usize,
     /// Priority or channel of its data.
     channel: u8,
+    /// A message waits for credits.
+    waits: bool,
     sender: Requester,
     order: InOrder<12>,
     /// Timestamp of the packet that the answer to come is for.
     echo: Option<u16>,
-    cnp_due: bool,
     /// An [`Event::Cnp`] waits for its owner; CNPs until then are the same event.
     cnp_reported: bool,
     failed: bool,
     counters: QpCounters,
     round_trip: Option<Nanos>,
-}
-
-/// Credits between this endpoint and another.
-#[derive(Debug)]
-struct Peer {
-    station: Station,
-    credits: [CreditSender; PRIORITIES],
-    grants: [CreditReceiver; PRIORITIES],
-    report_due: bool,
-    /// Channels whose count of credits consumed is to be sent.
-    repair_due: u8,
-    timer: Option<Nanos>,
 }
 
 /// Which receive memory holds something, and the credits it goes back to.
@@ -85,7 +78,14 @@ const MULTICAST: usize = 2;
 pub struct Endpoint {
     config: EndpointConfig,
     qps: Vec<Qp>,
-    peers: Vec<Peer>,
+    /// When the data of each queue pair may be sent, by its channel, and when an answer to it is overdue.
+    times: Timetable,
+    /// Queue pairs whose messages wait for credits, by channel.
+    waiting: [u32; PRIORITIES],
+    /// Queue pairs that are to send a CNP, and those that owe an answer.
+    cnps: BTreeSet<u16>,
+    owing: BTreeSet<u16>,
+    peers: Peers,
     memories: [ReceiveBuffer; 3],
     reaction: Reaction,
     generator: Generator,
@@ -117,7 +117,11 @@ impl Endpoint {
         Ok(Self {
             config,
             qps: Vec::new(),
-            peers: Vec::new(),
+            times: Timetable::default(),
+            waiting: [0; PRIORITIES],
+            cnps: BTreeSet::new(),
+            owing: BTreeSet::new(),
+            peers: Peers::default(),
             memories: [config.request, config.response, config.multicast].map(ReceiveBuffer::new),
             reaction: Reaction::new(reaction),
             generator: Generator::new(GenerateConfig {
@@ -155,18 +159,20 @@ impl Endpoint {
         }
         let cc = CcWindow::new(config.window, config.length_thr)?.with_slack(config.slack);
         let channel = self.config.classes.of(config.class);
-        let peer = self.peer_of(config.peer);
-        if self.config.codec.lite() && self.qps.iter().any(|qp| qp.peer == peer && qp.channel == channel) {
+        let peer = self.peers.join(self.config.codec.station(config.peer.mac), config.peer);
+        if self.config.codec.lite() && self.qp_to(peer, channel).is_some() {
             return Err(EndpointError::Channel(channel));
         }
+        self.peers.add_qp(peer, number);
+        self.times.make_room(self.qps.len() + 1);
         self.qps.push(Qp {
             config,
             peer,
             channel,
+            waits: false,
             sender: Requester::new(config.reliability, config.depth, cc),
             order: InOrder::default(),
             echo: None,
-            cnp_due: false,
             cnp_reported: false,
             failed: false,
             counters: QpCounters::default(),
@@ -180,25 +186,45 @@ impl Endpoint {
         self.config.retransmit && !self.config.codec.lite()
     }
 
-    /// Index of a peer, which becomes one if it is not.
-    fn peer_of(&mut self, station: Station) -> usize {
-        let bits = self.config.codec.station(station.mac);
-        if let Some(at) = self.known_peer(bits) {
-            return at;
-        }
-        self.peers.push(Peer {
-            station,
-            credits: Default::default(),
-            grants: Default::default(),
-            report_due: false,
-            repair_due: 0,
-            timer: None,
-        });
-        self.peers.len() - 1
+    /// The first queue pair to a peer on a channel.
+    fn qp_to(&self, peer: usize, channel: u8) -> Option<usize> {
+        let mut qps = self.peers.qps(peer).iter().map(|qp| usize::from(*qp));
+        qps.find(|qp| self.qps[*qp].channel == channel)
     }
 
-    fn known_peer(&self, bits: u64) -> Option<usize> {
-        self.peers.iter().position(|peer| self.config.codec.station(peer.station.mac) == bits)
+    /// Something has changed of the sending half of a queue pair: notes when it has something to do.
+    fn changed(&mut self, at: usize) {
+        let (frame, timer, waits) = self.when(&self.qps[at]);
+        let qp = &mut self.qps[at];
+        let waiting = &mut self.waiting[usize::from(qp.channel) % PRIORITIES];
+        *waiting = *waiting + u32::from(waits) - u32::from(qp.waits);
+        qp.waits = waits;
+        self.times.set(at, qp.channel, frame, timer);
+    }
+
+    /// The credits to a peer have changed, on a channel or on all.
+    fn credits_changed(&mut self, peer: usize, channel: Option<u8>) {
+        for nth in 0..self.peers.qps(peer).len() {
+            let at = usize::from(self.peers.qps(peer)[nth]);
+            if channel.is_none_or(|channel| channel == self.qps[at].channel) {
+                self.changed(at);
+            }
+        }
+    }
+
+    /// When a queue pair may send its next message, when an answer is overdue, and whether it waits for credits.
+    fn when(&self, qp: &Qp) -> (Nanos, Nanos, bool) {
+        if qp.failed {
+            return (NEVER, NEVER, false);
+        }
+        let timer = qp.sender.deadline().unwrap_or(NEVER);
+        match qp.sender.segment() {
+            None => (NEVER, timer, false),
+            Some(segment) if self.has_credits(qp, segment.payload.len()) => {
+                (qp.sender.cc.due(), timer, false)
+            }
+            Some(_) => (NEVER, timer, true),
+        }
     }
 
     /// Queues a message for a queue pair.
@@ -210,7 +236,9 @@ impl Endpoint {
             return Err(PostError::Length(payload.len()));
         }
         let to = self.qps.get_mut(usize::from(qp)).filter(|qp| !qp.failed).ok_or(PostError::Qp(qp))?;
-        to.sender.post(payload).map_err(PostError::Full)
+        to.sender.post(payload).map_err(PostError::Full)?;
+        self.changed(qp.into());
+        Ok(())
     }
 
     /// A queue pair takes one more message now.
@@ -271,7 +299,10 @@ impl Endpoint {
     /// # Errors
     /// A threshold that does not fit; an unknown queue pair is ignored.
     pub fn set_threshold(&mut self, qp: u16, length_thr: u32) -> Result<(), ThresholdError> {
-        self.qps.get_mut(usize::from(qp)).map_or(Ok(()), |qp| qp.sender.cc.set_threshold(length_thr))
+        let Some(known) = self.qps.get_mut(usize::from(qp)) else { return Ok(()) };
+        known.sender.cc.set_threshold(length_thr)?;
+        self.changed(qp.into());
+        Ok(())
     }
 
     /// Last round trip of a queue pair, from the timestamps, in steps of [`TIMESTAMP_NS`].
@@ -282,13 +313,13 @@ impl Endpoint {
     /// Credits out towards the peer of a queue pair on its channel.
     pub fn credits_in_use(&self, qp: u16) -> Option<u32> {
         let qp = self.qps.get(usize::from(qp))?;
-        Some(self.peers[qp.peer].credits[usize::from(qp.channel)].in_use())
+        Some(self.peers.in_use(qp.peer, qp.channel))
     }
 
     /// Channels on which a message waits for credits and for nothing else but its rate (WAIT_CRD, SW-041), one bit each.
     pub fn credit_wait(&self) -> u8 {
-        let waits = |qp: &&Qp| !qp.failed && qp.sender.segment().is_some() && !self.has_data(qp);
-        self.qps.iter().filter(waits).fold(0, |mask, qp| mask | 1 << qp.channel)
+        let bit = |(channel, waiting): (usize, &u32)| u8::from(*waiting > 0) << channel;
+        self.waiting.iter().enumerate().map(bit).fold(0, |mask, bit| mask | bit)
     }
 
     /// Bytes in all receive memories.
@@ -357,11 +388,7 @@ impl Endpoint {
 
     fn free_credits(&mut self, peer: usize, channel: u8, cost: u32, now: Nanos) {
         let FlowControl::Cbfc { credits, interval } = &self.config.flow_control else { return };
-        let peer = &mut self.peers[peer];
-        let grants = &mut peer.grants[usize::from(channel & 7)];
-        grants.free(cost);
-        peer.report_due |= grants.report_due(credits);
-        peer.timer = peer.timer.or(Some(now.saturating_add(*interval)));
+        self.peers.free(peer, channel & 7, cost, credits, now.saturating_add(*interval));
     }
 
     /// Tells the generator which priorities the memories want paused (SW-024).
@@ -389,59 +416,43 @@ impl Endpoint {
     /// time that is not in the future means that a frame waits.
     pub fn next_timeout(&mut self, now: Nanos) -> Option<Nanos> {
         let (paused, resume) = (self.reaction.paused_mask(now), self.reaction.next_expiry());
-        let held = |priority: u8, at: Nanos| if paused >> priority & 1 == 1 { at.max(resume) } else { at };
+        let held = |priority: u8| if paused >> priority & 1 == 1 { resume } else { 0 };
         let classes = &self.config.classes;
-        let mut next = self.generator.next_deadline();
-        for peer in &self.peers {
-            next = next.min(peer.timer.unwrap_or(NEVER));
-            if peer.report_due {
-                next = next.min(held(classes.of(Class::Ack), 0));
-            }
-            if peer.repair_due != 0 {
-                next = 0;
-            }
+        let mut next = self.generator.next_deadline().min(self.peers.next_timeout());
+        next = next.min(self.times.due(paused, resume));
+        if self.peers.owes_repairs() {
+            next = 0;
         }
-        for qp in self.qps.iter().filter(|qp| !qp.failed) {
-            next = next.min(qp.sender.deadline().unwrap_or(NEVER));
-            if qp.cnp_due {
-                next = next.min(held(classes.of(Class::Cnp), 0));
-            }
-            if qp.order.owes() {
-                next = next.min(held(classes.of(Class::Ack), 0));
-            }
-            if self.has_data(qp) {
-                next = next.min(held(qp.channel, qp.sender.cc.ready_at(now)));
-            }
+        if !self.owing.is_empty() || self.peers.owes_reports() {
+            next = next.min(held(classes.of(Class::Ack)));
+        }
+        if !self.cnps.is_empty() {
+            next = next.min(held(classes.of(Class::Cnp)));
         }
         if !self.multicast.is_empty() {
-            next = next.min(held(classes.of(Class::Multicast), 0));
+            next = next.min(held(classes.of(Class::Multicast)));
         }
         if !self.raw.is_empty() {
-            next = next.min(held(classes.of(Class::Raw), 0));
+            next = next.min(held(classes.of(Class::Raw)));
         }
         (next != NEVER).then_some(next)
     }
 
     /// Runs the timers that have expired by `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
-        for at in 0..self.qps.len() {
+        let mut from = 0;
+        while let Some(at) = self.times.first_timer(from..self.qps.len(), now) {
             let fired = self.qps[at].sender.handle_timeout(now);
             let struck = u64::from(fired != Ok(false));
             self.counters.timeouts += struck;
             self.qps[at].counters.timeouts += struck;
-            if fired.is_err() {
-                self.fail(at);
+            match fired {
+                Ok(_) => self.changed(at),
+                Err(_) => self.fail(at),
             }
+            from = at + 1;
         }
-        for peer in &mut self.peers {
-            if peer.timer.is_some_and(|at| at <= now) {
-                peer.timer = None;
-                peer.report_due |= peer.grants.iter().any(CreditReceiver::unreported);
-                for (channel, credits) in peer.credits.iter().enumerate() {
-                    peer.repair_due |= u8::from(credits.in_use() > 0) << channel;
-                }
-            }
-        }
+        self.peers.handle_timeout(now);
     }
 
     #[cold]
@@ -449,6 +460,9 @@ impl Endpoint {
         let qp = &mut self.qps[at];
         qp.sender.abandon();
         qp.failed = true;
+        self.cnps.remove(&(at as u16));
+        self.owing.remove(&(at as u16));
+        self.changed(at);
         self.events.push_back((Event::Failed(at as u16), None));
     }
 }

@@ -66,9 +66,16 @@ impl Endpoint {
             Opcode::Send => {
                 if frame.ce {
                     self.counters.rx_ce += 1;
-                    self.qps[at].cnp_due |= self.merge.passes(rh.dest_qp, now);
+                    if self.merge.passes(rh.dest_qp, now) {
+                        self.cnps.insert(rh.dest_qp);
+                    }
                 }
                 self.data_arrived(at, rh, payload, len, now);
+                if self.qps[at].order.owes() {
+                    self.owing.insert(rh.dest_qp);
+                } else {
+                    self.owing.remove(&rh.dest_qp);
+                }
             }
             Opcode::Ack => self.answered(at, rh, now),
             Opcode::Cnp => {
@@ -119,9 +126,8 @@ impl Endpoint {
 
     /// AFH_Lite: the queue pair follows from station and channel; everything is taken (SW-014, SW-015).
     fn lite(&mut self, frame: &Frame<'_>, payload: &[u8], len: usize, now: Nanos) {
-        let peer = self.known_peer(frame.src);
-        let at = self.qps.iter().position(|qp| Some(qp.peer) == peer && qp.channel == frame.tc.channel);
-        match at {
+        let peer = self.peers.known(frame.src);
+        match peer.and_then(|peer| self.qp_to(peer, frame.tc.channel)) {
             Some(at) => {
                 self.deliver(at, payload, len, now);
             }
@@ -144,7 +150,7 @@ impl Endpoint {
             FlowControl::Pfc { .. } => None,
             FlowControl::Cbfc { credits, .. } => {
                 let cost = credits.cost(len);
-                self.peers[peer].grants[usize::from(channel)].arrive(cost);
+                self.peers.arrive(peer, channel, cost);
                 Some((peer, channel, cost))
             }
         };
@@ -159,7 +165,7 @@ impl Endpoint {
     fn refund(&mut self, at: usize, len: usize, now: Nanos) {
         let FlowControl::Cbfc { credits, .. } = &self.config.flow_control else { return };
         let (cost, peer, channel) = (credits.cost(len), self.qps[at].peer, self.qps[at].channel);
-        self.peers[peer].grants[usize::from(channel)].arrive(cost);
+        self.peers.arrive(peer, channel, cost);
         self.free_credits(peer, channel, cost, now);
     }
 
@@ -174,8 +180,12 @@ impl Endpoint {
             qp.round_trip = Some(Nanos::from(ticks) * TIMESTAMP_NS);
         }
         match qp.sender.answer(rh.psn, syndrome, now) {
-            Ok(0) => {}
-            Ok(messages) => self.events.push_back((Event::Acknowledged { qp: at as u16, messages }, None)),
+            Ok(messages) => {
+                if messages > 0 {
+                    self.events.push_back((Event::Acknowledged { qp: at as u16, messages }, None));
+                }
+                self.changed(at);
+            }
             Err(_) => self.fail(at),
         }
     }
@@ -185,27 +195,19 @@ impl Endpoint {
             self.counters.rx_unknown += 1;
             return;
         };
-        let Some(peer) = self.known_peer(src) else {
+        let Some(peer) = self.peers.known(src) else {
             self.counters.rx_unknown += 1;
             return;
         };
-        let peer = &mut self.peers[peer];
         match Update::decode(payload) {
             Some(Update::Freed(counts)) => {
-                let mut sane = true;
-                for (credits, count) in peer.credits.iter_mut().zip(counts) {
-                    sane &= credits.freed(count);
-                }
+                let sane = self.peers.freed(peer, counts);
                 self.counters.rx_credit_ignored += u64::from(!sane);
+                self.credits_changed(peer, None);
             }
             Some(Update::Consumed { channel, count }) => {
-                if peer.grants[usize::from(channel & 7)].repair(count) {
-                    // The sender asks because it waits: answer at once.
-                    peer.report_due = true;
-                    peer.timer = peer.timer.or(Some(now.saturating_add(interval)));
-                } else {
-                    self.counters.rx_credit_ignored += 1;
-                }
+                let sane = self.peers.consumed(peer, channel, count, now.saturating_add(interval));
+                self.counters.rx_credit_ignored += u64::from(!sane);
             }
             None => self.counters.rx_malformed += 1,
         }

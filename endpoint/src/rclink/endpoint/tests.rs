@@ -13,10 +13,10 @@ use weir_dataplane::rng::Rng;
 use weir_dataplane::types::{Mac, wire_bytes};
 
 const RATE: u64 = 100_000_000_000;
-const DELAY: Nanos = 1_000;
-const GEN2: Format = Format::AfhGen2(Variant::Public);
-const PFC: FlowControl = FlowControl::Pfc { priorities: 0xff };
-const LITE: Format = Format::AfhLite(Variant::Public);
+pub(super) const DELAY: Nanos = 1_000;
+pub(super) const GEN2: Format = Format::AfhGen2(Variant::Public);
+pub(super) const PFC: FlowControl = FlowControl::Pfc { priorities: 0xff };
+pub(super) const LITE: Format = Format::AfhLite(Variant::Public);
 
 fn station(n: u8) -> Station {
     Station { mac: Mac([2, 0, 0, 0, 0, n]), ip: Ipv4Addr::new(10, 0, 0, n) }
@@ -27,7 +27,7 @@ fn credits() -> FlowControl {
     FlowControl::Cbfc { credits, interval: 20_000 }
 }
 
-fn config(n: u8, format: Format, flow_control: FlowControl) -> EndpointConfig {
+pub(super) fn config(n: u8, format: Format, flow_control: FlowControl) -> EndpointConfig {
     let marks = PauseWatermarks::unicast(RATE, 2 * DELAY + 1_000);
     EndpointConfig {
         codec: Codec { crc: true, ..Codec::new(format) },
@@ -45,7 +45,7 @@ fn config(n: u8, format: Format, flow_control: FlowControl) -> EndpointConfig {
     }
 }
 
-fn qp(peer: u8, class: Class) -> QpConfig {
+pub(super) fn qp(peer: u8, class: Class) -> QpConfig {
     QpConfig {
         peer: station(peer),
         peer_qp: 0,
@@ -166,14 +166,14 @@ impl Net {
     }
 }
 
-fn message(n: u64, len: usize) -> Vec<u8> {
+pub(super) fn message(n: u64, len: usize) -> Vec<u8> {
     let mut payload = n.to_be_bytes().to_vec();
     payload.resize(len, n as u8);
     payload
 }
 
 /// Loses one frame in `one_in`, control frames included.
-fn losing(one_in: u64, seed: u64) -> impl FnMut(usize, &mut Vec<u8>) -> bool {
+pub(super) fn losing(one_in: u64, seed: u64) -> impl FnMut(usize, &mut Vec<u8>) -> bool {
     let mut rng = Rng::new(seed);
     move |_, _| !rng.next_u64().is_multiple_of(one_in)
 }

@@ -68,18 +68,17 @@ impl Endpoint {
     }
 
     fn cnp(&mut self, priority: u8) -> Option<(u8, Sent)> {
-        let (at, qp) = self.qps.iter_mut().enumerate().find(|(_, qp)| qp.cnp_due)?;
-        qp.cnp_due = false;
-        let config = qp.config;
+        let qp = self.cnps.pop_first()?;
+        let config = self.qps[usize::from(qp)].config;
         let rh = blank(Opcode::Cnp, config.peer_qp, config.pkey);
         let head = self.head(config.peer, priority, TcType::Type1);
         self.config.codec.emit(&head, &rh, &[], &mut self.frame);
         self.counters.tx_cnp += 1;
-        Some((priority, Sent::Cnp(at as u16)))
+        Some((priority, Sent::Cnp(qp)))
     }
 
     fn answer(&mut self, priority: u8) -> Option<u8> {
-        let qp = self.qps.iter_mut().find(|qp| qp.order.owes())?;
+        let qp = &mut self.qps[usize::from(self.owing.pop_first()?)];
         let (psn, syndrome) = qp.order.answer()?;
         let config = qp.config;
         let rh = Rh {
@@ -98,21 +97,11 @@ impl Endpoint {
     /// behind the data of their channel.
     fn credits(&mut self, ack: Option<u8>, now: Nanos) -> Option<u8> {
         let FlowControl::Cbfc { interval, .. } = self.config.flow_control else { return None };
-        let peer = self.peers.iter_mut().find(|p| (p.report_due && ack.is_some()) || p.repair_due != 0)?;
-        let (update, priority) = match ack.filter(|_| peer.report_due) {
-            Some(priority) => {
-                peer.report_due = false;
-                (Update::Freed(std::array::from_fn(|channel| peer.grants[channel].report())), priority)
-            }
-            None => {
-                let channel = peer.repair_due.trailing_zeros() as u8 & 7;
-                peer.repair_due &= peer.repair_due.wrapping_sub(1);
-                peer.timer = peer.timer.or(Some(now.saturating_add(interval)));
-                let count = peer.credits[usize::from(channel)].consumed();
-                (Update::Consumed { channel, count }, channel)
-            }
+        let (station, update) = self.peers.next_update(ack.is_some(), now.saturating_add(interval))?;
+        let priority = match update {
+            Update::Freed(_) => ack?,
+            Update::Consumed { channel, .. } => channel,
         };
-        let station = peer.station;
         let mut payload = [0; MIN_LITE_PAYLOAD];
         payload[..UPDATE_BYTES].copy_from_slice(&update.encode());
         let lite = self.config.codec.lite();
@@ -123,27 +112,37 @@ impl Endpoint {
         Some(priority)
     }
 
-    /// Whether a queue pair has a packet that window and credits let go.
-    pub(super) fn has_data(&self, qp: &Qp) -> bool {
-        let Some(segment) = qp.sender.segment() else { return false };
+    /// Whether credits let a message of so many bytes go.
+    pub(super) fn has_credits(&self, qp: &Qp, payload: usize) -> bool {
         match &self.config.flow_control {
             FlowControl::Pfc { .. } => true,
             FlowControl::Cbfc { credits, .. } => {
-                let cost = credits
-                    .cost(self.config.codec.frame_len(segment.payload.len(), self.config.vlan.is_some()));
-                self.peers[qp.peer].credits[usize::from(qp.channel)].allow(cost, credits.limit)
+                let frame = self.config.codec.frame_len(payload, self.config.vlan.is_some());
+                self.peers.allow(qp.peer, qp.channel, credits.cost(frame), credits.limit)
             }
         }
     }
 
-    /// A message of the queue pair whose turn it is.
-    fn data(&mut self, paused: u8, now: Nanos) -> Option<(u8, Sent)> {
+    /// The queue pair whose turn it is to send a message.
+    fn next_turn(&self, paused: u8, now: Nanos) -> Option<usize> {
+        let first = |places| self.times.first_frame(places, paused, now);
+        let next = first(self.turn..self.qps.len()).or_else(|| first(0..self.turn));
+        debug_assert_eq!(next, self.ask_all(paused, now));
+        next
+    }
+
+    /// The same, found by asking each of them.
+    fn ask_all(&self, paused: u8, now: Nanos) -> Option<usize> {
         let may = |at: &usize| {
             let qp = &self.qps[*at];
-            let free = !qp.failed && paused >> qp.channel & 1 == 0;
-            free && qp.sender.cc.ready_at(now) <= now && self.has_data(qp)
+            paused >> qp.channel & 1 == 0 && self.when(qp).0 <= now
         };
-        let at = (self.turn..self.qps.len()).chain(0..self.turn).find(may)?;
+        (self.turn..self.qps.len()).chain(0..self.turn).find(may)
+    }
+
+    /// A message of the queue pair whose turn it is.
+    fn data(&mut self, paused: u8, now: Nanos) -> Option<(u8, Sent)> {
+        let at = self.next_turn(paused, now)?;
         self.turn = if at + 1 == self.qps.len() { 0 } else { at + 1 };
         let channel = self.qps[at].channel;
         let ecn = if self.config.ecn { ECT0 } else { 0 };
@@ -169,9 +168,11 @@ impl Endpoint {
             qp.counters.tx_retransmitted += again;
         }
         if let FlowControl::Cbfc { credits, interval } = &self.config.flow_control {
-            let peer = &mut self.peers[qp.peer];
-            peer.credits[usize::from(channel)].consume(credits.cost(len));
-            peer.timer = peer.timer.or(Some(now.saturating_add(*interval)));
+            let (peer, at) = (qp.peer, now.saturating_add(*interval));
+            self.peers.consume(peer, channel, credits.cost(len), at);
+            self.credits_changed(peer, Some(channel));
+        } else {
+            self.changed(at);
         }
         Some((channel, Sent::Data(at as u16)))
     }
