@@ -42,6 +42,11 @@ pub const MAX_LENGTH_THR: u32 = (1 << 22) - 1;
 #[error("length_thr {0}: it is 1 to 4194303 bytes per window")]
 pub struct ThresholdError(pub u32);
 
+fn check(length_thr: u32) -> Result<u64, ThresholdError> {
+    let fits = (1..=MAX_LENGTH_THR).contains(&length_thr);
+    fits.then(|| length_thr.into()).ok_or(ThresholdError(length_thr))
+}
+
 /// The state of one queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct CcWindow {
@@ -63,9 +68,8 @@ impl CcWindow {
     /// # Errors
     /// A threshold of zero or of more than 22 bits.
     pub fn new(window: Window, length_thr: u32) -> Result<Self, ThresholdError> {
-        let mut new = Self { window, length_thr: 1, spare: 0, saved: 0, used: 0, current: 0 };
-        new.set_threshold(length_thr)?;
-        Ok(new)
+        let length_thr = check(length_thr)?;
+        Ok(Self { window, length_thr, spare: 0, saved: 0, used: 0, current: 0 })
     }
 
     /// Bytes not sent during the last `slack` ns may be sent later: a thread can not look at every window.
@@ -75,15 +79,14 @@ impl CcWindow {
         Self { spare: slack / self.window.ns(), ..self }
     }
 
-    /// Changes the bytes per window, from this window on.
+    /// Changes the bytes per window, from the window of `now` on: those that have ended pay what they would have paid.
     ///
     /// # Errors
     /// As for [`Self::new`]; nothing is changed.
-    pub fn set_threshold(&mut self, length_thr: u32) -> Result<(), ThresholdError> {
-        if !(1..=MAX_LENGTH_THR).contains(&length_thr) {
-            return Err(ThresholdError(length_thr));
-        }
-        self.length_thr = u64::from(length_thr);
+    pub fn set_threshold(&mut self, length_thr: u32, now: Nanos) -> Result<(), ThresholdError> {
+        let length_thr = check(length_thr)?;
+        self.roll(now);
+        self.length_thr = length_thr;
         Ok(())
     }
 
@@ -162,6 +165,15 @@ mod tests {
         let mut cc = CcWindow::new(Window::Us4, 1000).unwrap();
         cc.sent(1000, 1_000_000);
         assert!(cc.ready_at(1_000_000) > 1_000_000);
+    }
+
+    #[test]
+    fn windows_that_have_ended_are_paid_for_at_their_own_threshold() {
+        let mut cc = CcWindow::new(Window::Us4, 1000).unwrap();
+        cc.sent(3500, 10);
+        // Two windows have paid 1000 each; 1500 are left for windows of 100.
+        cc.set_threshold(100, 2 * 4096 + 5).unwrap();
+        assert_eq!(cc.ready_at(2 * 4096 + 5), (2 + 15) * 4096);
     }
 
     #[test]

@@ -294,13 +294,13 @@ impl Endpoint {
         Some(event)
     }
 
-    /// Changes the bytes on the wire per window of a queue pair: the reaction to [`Event::Cnp`].
+    /// Changes the bytes on the wire per window of a queue pair from `now` on: the reaction to [`Event::Cnp`].
     ///
     /// # Errors
     /// A threshold that does not fit; an unknown queue pair is ignored.
-    pub fn set_threshold(&mut self, qp: u16, length_thr: u32) -> Result<(), ThresholdError> {
+    pub fn set_threshold(&mut self, qp: u16, length_thr: u32, now: Nanos) -> Result<(), ThresholdError> {
         let Some(known) = self.qps.get_mut(usize::from(qp)) else { return Ok(()) };
-        known.sender.cc.set_threshold(length_thr)?;
+        known.sender.cc.set_threshold(length_thr, now)?;
         self.changed(qp.into());
         Ok(())
     }

@@ -354,7 +354,7 @@ fn sw040_the_window_bounds_the_rate() {
     for payload in [1344, 64] {
         let mut net = pair(GEN2, PFC);
         // 1600 bytes on the wire in 4.096 us are 3.125 Gb/s.
-        net.links[0].set_threshold(0, 1600).unwrap();
+        net.links[0].set_threshold(0, 1600, 0).unwrap();
         net.post(0, 1000, payload);
         net.run(200_000, |_, _| true);
         let frame = net.links[0].config.codec.frame_len(payload, false) as u64;

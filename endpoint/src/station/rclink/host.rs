@@ -258,7 +258,7 @@ impl Station {
                         pair.progress.cnps += 1;
                         if let Some(backoff) = &mut pair.backoff {
                             backoff.on_cnp(now);
-                            self.apply_rate(qp);
+                            self.apply_rate(qp, now);
                         }
                     }
                 }
@@ -302,11 +302,11 @@ impl Station {
     }
 
     /// Tells the endpoint what the back-off allows.
-    fn apply_rate(&mut self, qp: u16) {
+    fn apply_rate(&mut self, qp: u16, now: Nanos) {
         let Some(pair) = self.qp(qp) else { return };
         let Some(threshold) = pair.backoff.as_ref().map(|backoff| backoff.rate() as u32) else { return };
         // A threshold between two that were accepted.
-        let _ = self.endpoint.set_threshold(qp, threshold);
+        let _ = self.endpoint.set_threshold(qp, threshold, now);
         let rate = self.endpoint.rate(qp).unwrap_or(u64::MAX);
         if let Some(pair) = self.qp(qp) {
             pair.progress.lowest_rate = pair.progress.lowest_rate.min(rate);
@@ -323,7 +323,7 @@ impl Station {
             if let Some(backoff) = pair.backoff.as_mut().filter(due) {
                 backoff.handle_timeout(now);
                 let qp = pair.number;
-                self.apply_rate(qp);
+                self.apply_rate(qp, now);
             }
             self.post(at, now);
         }

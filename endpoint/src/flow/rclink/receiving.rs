@@ -1,0 +1,199 @@
+//! What arrives, and what is read of it.
+
+use super::RcLinkNic;
+use super::role::Role;
+use crate::flow::messages::Arrival;
+use crate::rclink::endpoint::{Counters, Event, FlowControl};
+use crate::rclink::frame::{self, Body};
+use crate::rclink::rh::{Opcode, Psn, Rh};
+use weir_dataplane::frame::Frame;
+use weir_dataplane::types::Nanos;
+
+/// Whether what the receiving end `at` reads can be answered at once: an answer that was asked for and has no room yet waits.
+pub(super) fn can_answer(ends: &[Role], at: usize) -> bool {
+    match ends.get(at) {
+        Some(Role::Receives { answers: Some(answers), .. }) => match &ends[*answers] {
+            Role::Sends { flows, .. } => {
+                flows.iter().all(|out| out.asked.is_none_or(|asked| asked == out.posted))
+            }
+            Role::Receives { .. } => true,
+        },
+        _ => true,
+    }
+}
+
+/// Whether an event is for the reader and could be read at once if it were its turn.
+fn is_readable(ends: &[Role], event: &Event) -> bool {
+    match event {
+        Event::Received { qp, .. } => can_answer(ends, usize::from(*qp)),
+        Event::Multicast { .. } | Event::Raw(_) => true,
+        Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => false,
+    }
+}
+
+impl RcLinkNic {
+    /// Takes a frame from the wire.
+    pub fn handle_frame(&mut self, frame: &impl Frame, now: Nanos) -> Option<Arrival> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(frame.bytes());
+        self.scratch.resize(frame.len().max(frame.bytes().len()), 0);
+        let bytes = std::mem::take(&mut self.scratch);
+        let before = *self.endpoint.counters();
+        self.idle_until(now);
+        self.endpoint.handle_frame(&bytes, now);
+        self.memory_peak = self.memory_peak.max(self.endpoint.memory_used());
+        if let Ok(frame::Frame { body: Body::Type1(rh, _), ce, .. }) = self.config.codec.read(&bytes) {
+            self.account(&rh, ce, &before);
+        }
+        self.scratch = bytes;
+        let arrival = self.read(now);
+        self.note_credits(now);
+        arrival
+    }
+
+    /// Frames of data it has taken, those among them that wait to be read.
+    pub fn frames_taken(&self) -> u64 {
+        self.endpoint.counters().rx_data
+    }
+
+    /// What a frame meant to the end it was for.
+    fn account(&mut self, rh: &Rh, ce: bool, before: &Counters) {
+        let after = *self.endpoint.counters();
+        if after.rx_unknown > before.rx_unknown {
+            return;
+        }
+        match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
+            (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, marked, .. })) => {
+                let number =
+                    arrived.saturating_add_signed(rh.psn.since(Psn::default().plus(*arrived)).into());
+                if ce {
+                    incoming.seen(number).marked += 1;
+                    *marked = number;
+                }
+                if after.rx_data > before.rx_data {
+                    unread.push_back(number);
+                    *arrived = number + 1;
+                } else {
+                    incoming.seen(number).useless += 1;
+                }
+            }
+            (Opcode::Cnp, Some(Role::Sends { sent, .. })) => sent.cnps += 1,
+            (Opcode::Ack, Some(Role::Sends { sent, .. })) => {
+                sent.naks += u64::from(rh.length_or_syndrome == 1);
+                self.starts.change(rh.dest_qp.into());
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what has changed for channels that wait for credits.
+    pub(super) fn note_credits(&mut self, now: Nanos) {
+        if let FlowControl::Cbfc { .. } = self.config.flow_control {
+            self.credit_wait.note(self.endpoint.credit_wait(), now);
+        }
+    }
+
+    /// The next event that may be read: of messages those whose turn it is at the rate of the reader, and whose answer
+    /// can be queued.
+    fn next_event(&mut self, now: Nanos) -> Option<Event> {
+        let Self { endpoint, ends, reader, .. } = self;
+        let reads = reader.is_none_or(|reader| reader.ready() <= now);
+        endpoint.poll_event_if(now, |event| match event {
+            Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => true,
+            read => reads && is_readable(ends, read),
+        })
+    }
+
+    /// To be asked before anything may become readable at `now`: time in which there was nothing to read is not made up for. Where
+    /// there was something it may be read up to a frame late, as the line may be busy, and that is.
+    pub(super) fn idle_until(&mut self, now: Nanos) {
+        let Self { endpoint, ends, reader, .. } = self;
+        if let Some(reader) = reader
+            && !endpoint.events().any(|event| is_readable(ends, event))
+        {
+            reader.not_before(now);
+        }
+    }
+
+    /// Reads one message, if one may be read at `now`, and what lies before it. To be asked again until there is none.
+    pub fn read(&mut self, now: Nanos) -> Option<Arrival> {
+        let mut arrival = None;
+        while arrival.is_none()
+            && let Some(event) = self.next_event(now)
+        {
+            match event {
+                Event::Received { qp, payload } => {
+                    self.has_read(self.config.codec.frame_len(payload.len(), true), now);
+                    let Role::Receives { incoming, unread, answers, .. } = &mut self.ends[usize::from(qp)]
+                    else {
+                        continue;
+                    };
+                    let (ended, bytes) = match unread.pop_front() {
+                        // What is before it is lost, and may have been the end of flows.
+                        Some(number) => (incoming.skip_to(number, now), incoming.next_bytes()),
+                        // Frames of AFH_Lite have no number.
+                        None => (0, incoming.bytes_of(payload.len() as u64)),
+                    };
+                    if let Some(taken) = incoming.take(bytes, now) {
+                        arrival = Some(Arrival { ended: taken.ended + ended, ..taken });
+                    }
+                    let answers = *answers;
+                    if let Some(at) = answers
+                        && let Some(Role::Sends { flows, .. }) = self.ends.get_mut(at)
+                    {
+                        flows.iter_mut().filter_map(|out| out.asked.as_mut()).for_each(|asked| *asked += 1);
+                        self.starts.change(at as u32);
+                        self.post(now);
+                    }
+                }
+                Event::Cnp(qp) => {
+                    self.back_off(qp.into(), now, |backoff| backoff.on_cnp(now));
+                }
+                Event::Acknowledged { qp, messages } => self.acknowledged(qp, messages),
+                Event::Multicast { payload, .. } => {
+                    self.has_read(self.config.codec.frame_len(payload.len(), true), now);
+                    arrival = self.datagrams.took(&payload, now);
+                }
+                Event::Raw(frame) => {
+                    self.has_read(frame.len(), now);
+                    let message = self.endpoint.raw_message(&frame).map_or(&[][..], |(_, message)| message);
+                    arrival = self.datagrams.took(message, now);
+                }
+                Event::Failed(_) => {}
+            }
+        }
+        arrival
+    }
+
+    /// A frame of so many bytes was read.
+    fn has_read(&mut self, frame: usize, now: Nanos) {
+        self.last_read = now;
+        if let Some(reader) = &mut self.reader {
+            reader.advance(reader.step(frame));
+        }
+    }
+
+    /// The oldest messages of queue pair `qp` have arrived at the peer.
+    fn acknowledged(&mut self, qp: u16, mut messages: u64) {
+        let Some(Role::Sends { flows, unacknowledged, .. }) = self.ends.get_mut(usize::from(qp)) else {
+            return;
+        };
+        while messages > 0
+            && let Some(out) = flows.get_mut(*unacknowledged)
+        {
+            let taken = messages.min(out.flow.packets() - out.acknowledged);
+            out.acknowledged += taken;
+            messages -= taken;
+            if out.acknowledged == out.flow.packets() {
+                self.completed.push_back(out.flow.id);
+                *unacknowledged += 1;
+            }
+        }
+    }
+
+    /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams, sent. In LITE mode no
+    /// other ever is.
+    pub fn poll_completed(&mut self) -> Option<u32> {
+        self.completed.pop_front()
+    }
+}

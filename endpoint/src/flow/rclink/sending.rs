@@ -1,0 +1,113 @@
+//! What is posted and sent, and when.
+
+use super::RcLinkNic;
+use super::datagrams::Datagram;
+use super::role::Role;
+use crate::congestion::backoff::Backoff;
+use crate::flow::frame::HeaderFrame;
+use crate::rclink::endpoint;
+use weir_dataplane::pfc::NEVER;
+use weir_dataplane::types::Nanos;
+
+impl RcLinkNic {
+    fn run(&mut self, now: Nanos) {
+        self.idle_until(now);
+        self.endpoint.handle_timeout(now);
+        let mut from = 0;
+        while let Some(at) = self.backoffs.first(from, now) {
+            self.back_off(at, now, |backoff| backoff.handle_timeout(now));
+            from = at + 1;
+        }
+        self.post(now);
+    }
+
+    /// Something happens to the back-off of an end, if it has one.
+    pub(super) fn back_off(&mut self, at: usize, now: Nanos, happens: impl FnOnce(&mut Backoff)) {
+        let Some(backoff) = self.ends[at].backoff() else { return };
+        happens(backoff);
+        self.backoffs.set(at, backoff.next_timeout().unwrap_or(NEVER));
+        // Between two thresholds that were accepted.
+        let _ = self.endpoint.set_threshold(at as u16, backoff.rate() as u32, now);
+    }
+
+    /// Queues what may be sent, as far as there is room.
+    pub(super) fn post(&mut self, now: Nanos) {
+        while let Some(at) = self.starts.next(now) {
+            self.post_of(at, now);
+        }
+        debug_assert!(!self.has_open(now));
+        self.datagrams.post(&mut self.endpoint, &self.config, self.lag, now);
+    }
+
+    /// The same for one end.
+    fn post_of(&mut self, at: u32, now: Nanos) {
+        let least = *self.config.codec.payload_range().start() as u64;
+        let (qp, end) = (at as u16, &mut self.ends[at as usize]);
+        while self.endpoint.has_room(qp)
+            && let Some(out) = end.open(now)
+        {
+            let full = u64::from(out.flow.payload);
+            let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
+            if self.endpoint.post(qp, vec![0; len as usize]).is_err() {
+                return;
+            }
+            out.posted += 1;
+        }
+        // Anything else that it can wait for is a change.
+        if let Some(start) = end.next().map(|out| out.flow.start).filter(|start| *start > now) {
+            self.starts.wait(at, start);
+        }
+    }
+
+    /// An end has something to post and room for it, found by asking each of them.
+    fn has_open(&mut self, now: Nanos) -> bool {
+        let mut ends = self.ends.iter_mut().enumerate();
+        ends.any(|(qp, end)| self.endpoint.has_room(qp as u16) && end.open(now).is_some())
+    }
+
+    /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
+        self.run(now);
+        let kind = self.endpoint.poll_transmit(now).map(|frame| frame.kind);
+        self.note_credits(now);
+        match kind? {
+            endpoint::Sent::Data(qp) => {
+                if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
+                    sent.packets += 1;
+                }
+                // It has left its queue.
+                if !self.endpoint.is_reliable() {
+                    self.starts.change(qp.into());
+                }
+            }
+            endpoint::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
+            endpoint::Sent::Raw => self.completed.extend(self.datagrams.left(Datagram::Raw)),
+            endpoint::Sent::Cnp(qp) => {
+                if let Role::Receives { incoming, marked, .. } = &mut self.ends[usize::from(qp)] {
+                    incoming.seen(*marked).cnps += 1;
+                }
+            }
+            endpoint::Sent::Pfc => self.held_back.sent(self.endpoint.frame(), now),
+            endpoint::Sent::Control => {}
+        }
+        let bytes = self.endpoint.frame();
+        Some(HeaderFrame::new(bytes, bytes.len()))
+    }
+
+    /// Earliest time after which [`RcLinkNic::poll_transmit`] may have a frame if nothing arrives until then.
+    /// `None`: nothing to do.
+    pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
+        let mut next = self.endpoint.next_timeout(now).unwrap_or(NEVER);
+        // What could be read now has been.
+        if let Some(reader) = self.reader.filter(|reader| reader.ready() > now && self.endpoint.has_events())
+        {
+            next = next.min(reader.ready());
+        }
+        // What is open waits for room in the link's queue; what is not waits for its start.
+        let Self { starts, ends, .. } = self;
+        let start = |at: u32| ends[at as usize].next().map_or(0, |out| out.flow.start);
+        next = next.min(starts.next_start(now, start)).min(self.backoffs.least());
+        next = next.min(self.datagrams.next_post(now));
+        (next != NEVER).then(|| next.max(now))
+    }
+}
