@@ -14,6 +14,7 @@ pub mod flow;
 pub mod rc;
 pub mod rclink;
 pub mod roce;
+mod starts;
 pub mod station;
 mod timetable;
 pub mod traffic;

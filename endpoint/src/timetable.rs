@@ -63,6 +63,21 @@ impl Times {
         self.nodes.get(1).copied().unwrap_or(NEVER)
     }
 
+    /// The least of those after `now`.
+    pub(crate) fn after(&self, now: Nanos) -> Nanos {
+        self.after_below(1, now)
+    }
+
+    fn after_below(&self, node: usize, now: Nanos) -> Nanos {
+        match self.nodes.get(node) {
+            Some(least) if *least > now => *least,
+            Some(_) if node < self.leaves => {
+                self.after_below(2 * node, now).min(self.after_below(2 * node + 1, now))
+            }
+            _ => NEVER,
+        }
+    }
+
     /// The first place from `from` on whose time is `now` or before.
     #[inline]
     pub(crate) fn first(&self, from: usize, now: Nanos) -> Option<usize> {
@@ -158,6 +173,12 @@ impl Timetable {
         open.filter_map(move |(_, times)| times.first(from, now))
     }
 
+    /// When the first of them after `now` has something to do.
+    pub(crate) fn after(&self, now: Nanos) -> Nanos {
+        let frames = self.frames.iter().map(|(_, times)| times.after(now));
+        frames.fold(self.timers.after(now), Nanos::min)
+    }
+
     /// When the first of them has something to do, if those of priorities in `held` may not send before `resume`.
     #[inline]
     pub(crate) fn due(&self, held: u8, resume: Nanos) -> Nanos {
@@ -191,6 +212,8 @@ mod tests {
                 let (from, now) = (rng.next_u32() as usize % (places + 2), u64::from(rng.next_u32() % 50));
                 let want = (from..places).find(|place| list[*place] <= now);
                 assert_eq!(times.first(from, now), want, "{list:?} from {from} at {now}");
+                let later = list.iter().copied().filter(|time| *time > now).min();
+                assert_eq!(times.after(now), later.unwrap_or(NEVER), "{list:?} after {now}");
             }
         }
         assert_eq!((Times::default().least(), Times::default().first(0, 5)), (NEVER, None));

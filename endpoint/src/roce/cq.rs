@@ -21,6 +21,12 @@ impl Cq {
         Self { entries: VecDeque::with_capacity(depth), depth, overruns: 0 }
     }
 
+    /// It has room for so many from now on, and for those it has.
+    pub fn resize(&mut self, depth: usize) {
+        self.entries.reserve(depth.saturating_sub(self.entries.len()));
+        self.depth = depth;
+    }
+
     pub fn push(&mut self, completion: Completion) {
         if self.entries.len() < self.depth {
             self.entries.push_back(completion);

@@ -13,8 +13,10 @@ use super::responder::Outcome;
 use super::ud::{FIRST_UD_QPN, UdQp};
 use super::verbs::{Completion, MAX_MESSAGE, PostError, RecvWr, SendWr, Sge, Status};
 use super::wire::{Bth, Extensions, Nak, Opcode, Packet, Qpn, Syndrome};
-use std::collections::VecDeque;
+use crate::timetable::Timetable;
+use std::collections::{BTreeSet, VecDeque};
 use thiserror::Error;
+use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::Nanos;
 
 /// Number of the first queue pair, as on Linux rxe; lower ones are for management.
@@ -159,6 +161,11 @@ pub struct Counters {
 pub struct Hca {
     first_qpn: u32,
     qps: Vec<Qp>,
+    /// Queue pairs that are to send a CNP, and those that owe an acknowledge packet.
+    cnps: BTreeSet<usize>,
+    acks: BTreeSet<usize>,
+    /// When each may send data, by its priority, and when an acknowledgement is overdue.
+    data: Timetable,
     pub(super) ud: Vec<UdQp>,
     pub(super) cqs: Vec<Cq>,
     pub(super) memory: Memory,
@@ -193,6 +200,9 @@ impl Hca {
         Self {
             first_qpn,
             qps: Vec::new(),
+            cnps: BTreeSet::new(),
+            acks: BTreeSet::new(),
+            data: Timetable::default(),
             ud: Vec::new(),
             cqs: Vec::new(),
             memory: Memory::default(),
@@ -211,6 +221,14 @@ impl Hca {
     pub fn create_cq(&mut self, depth: usize) -> CqId {
         self.cqs.push(Cq::new(depth));
         CqId(self.cqs.len() - 1)
+    }
+
+    /// A completion queue has room for so many entries from now on; those that are in it stay. Without effect on one of another
+    /// adapter.
+    pub fn resize_cq(&mut self, cq: CqId, depth: usize) {
+        if let Some(cq) = self.cqs.get_mut(cq.0) {
+            cq.resize(depth);
+        }
     }
 
     /// Registers memory at the addresses `addr ..`; `None` if they pass the end of the address space.
@@ -254,6 +272,7 @@ impl Hca {
             return Err(QpError::Numbers);
         }
         self.qps.push(Qp::new(qpn, config));
+        self.data.make_room(self.qps.len());
         Ok(qpn)
     }
 
@@ -268,6 +287,7 @@ impl Hca {
             return Err(QpError::Connected(qpn));
         }
         qp.connect(path);
+        self.changed(at);
         Ok(())
     }
 
@@ -276,6 +296,9 @@ impl Hca {
     pub fn reset(&mut self, qpn: Qpn) -> Result<(), QpError> {
         let at = self.index(qpn).ok_or(QpError::UnknownQp(qpn))?;
         self.events.retain(|event| event.qpn() != qpn);
+        self.data.set(at, self.qps[at].priority(), NEVER, NEVER);
+        self.cnps.remove(&at);
+        self.acks.remove(&at);
         self.qps[at] = Qp::new(qpn, self.qps[at].config);
         Ok(())
     }
@@ -283,6 +306,18 @@ impl Hca {
     fn index(&self, qpn: Qpn) -> Option<usize> {
         let at = qpn.0.checked_sub(self.first_qpn)? as usize;
         (at < self.qps.len()).then_some(at)
+    }
+
+    /// Something has changed of a queue pair that is connected: notes what it has to do, and when.
+    fn changed(&mut self, at: usize) {
+        let qp = &self.qps[at];
+        let (due, overdue) = (qp.due().unwrap_or(NEVER), qp.requester.ack_deadline().unwrap_or(NEVER));
+        self.data.set(at, qp.priority(), due, overdue);
+        if qp.responder.owes() {
+            self.acks.insert(at);
+        } else {
+            self.acks.remove(&at);
+        }
     }
 
     /// Queues a send or write.
@@ -296,7 +331,9 @@ impl Hca {
             return Err(PostError::TooLong);
         }
         self.memory.local(wr.sge).ok_or(PostError::Protection)?;
-        qp.requester.post(wr).then_some(()).ok_or(PostError::QueueFull)
+        let posted = qp.requester.post(wr);
+        self.changed(at);
+        posted.then_some(()).ok_or(PostError::QueueFull)
     }
 
     /// Queues a receive buffer.
@@ -338,6 +375,7 @@ impl Hca {
     pub fn set_rate(&mut self, qpn: Qpn, rate: u64) {
         if let Some(at) = self.index(qpn) {
             self.qps[at].requester.pacer.set_rate(rate);
+            self.changed(at);
         }
     }
 
@@ -363,6 +401,7 @@ impl Hca {
     pub fn set_outstanding(&mut self, qpn: Qpn, requests: u32) {
         if let Some(at) = self.index(qpn) {
             self.qps[at].requester.set_outstanding(requests);
+            self.changed(at);
         }
     }
 
@@ -413,8 +452,9 @@ impl Hca {
         }
         if frame.outer.ip.ecn == ECN_CE && bth.opcode != Opcode::CNP {
             self.counters.rx_ce += 1;
-            let qp = &mut self.qps[at];
-            qp.cnp_due |= qp.np.on_ce(now);
+            if self.qps[at].np.on_ce(now) {
+                self.cnps.insert(at);
+            }
         }
         match bth.opcode {
             Opcode::CNP => self.congestion(at),
@@ -424,6 +464,7 @@ impl Hca {
             Opcode(0..0x20) => self.request(at, &frame.packet),
             _ => self.counters.rx_unsupported += 1,
         }
+        self.changed(at);
     }
 
     #[cold]
@@ -508,9 +549,9 @@ impl Hca {
     /// The next frame to be sent at `now`, if any: CNPs first, then answers, then requests and
     /// datagrams whose time has come, queue pairs in turn.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
-        let (qpn, kind, priority) = [TxKind::Cnp, TxKind::Ack]
-            .into_iter()
-            .find_map(|kind| self.in_turn(kind, |hca, at| hca.send(at, kind, now)))
+        let (qpn, kind, priority) = self
+            .in_turn(TxKind::Cnp, now)
+            .or_else(|| self.in_turn(TxKind::Ack, now))
             .or_else(|| self.send_data(now))?;
         Some(Transmit { qpn, kind, priority, bytes: &self.frame })
     }
@@ -518,43 +559,71 @@ impl Hca {
     /// Connections and datagrams in turn, where both have something to send.
     fn send_data(&mut self, now: Nanos) -> Option<(Qpn, TxKind, u8)> {
         self.datagrams_first = !self.datagrams_first;
-        let connected = |hca: &mut Self| hca.in_turn(TxKind::Data, |hca, at| hca.send(at, TxKind::Data, now));
         if self.datagrams_first {
-            self.send_datagram(now).or_else(|| connected(self))
+            self.send_datagram(now).or_else(|| self.in_turn(TxKind::Data, now))
         } else {
-            connected(self).or_else(|| self.send_datagram(now))
+            self.in_turn(TxKind::Data, now).or_else(|| self.send_datagram(now))
         }
     }
 
-    /// Asks the queue pairs in turn, beginning after the one served last.
-    fn in_turn<T>(&mut self, kind: TxKind, mut ask: impl FnMut(&mut Self, usize) -> Option<T>) -> Option<T> {
-        let (n, cursor) = (self.qps.len(), self.cursors[kind as usize]);
-        (cursor..n).chain(0..cursor).find_map(|at| {
-            let served = ask(self, at)?;
-            self.cursors[kind as usize] = (at + 1) % n;
-            Some(served)
-        })
+    /// Writes a frame of this kind for the queue pair whose turn it is.
+    fn in_turn(&mut self, kind: TxKind, now: Nanos) -> Option<(Qpn, TxKind, u8)> {
+        // One whose memory has gone sends nothing, and has less to send than before.
+        while let Some(at) = self.next_turn(kind, now) {
+            let served = self.send(at, kind, now);
+            self.changed(at);
+            if served.is_some() {
+                self.cursors[kind as usize] = at + 1;
+                return served;
+            }
+        }
+        None
+    }
+
+    /// The queue pair whose turn it is to send a frame of this kind: they follow each other, beginning after the one served last.
+    fn next_turn(&self, kind: TxKind, now: Nanos) -> Option<usize> {
+        let cursor = self.cursors[kind as usize];
+        let next = match kind {
+            TxKind::Data => {
+                let first = |places| self.data.first_frame(places, self.paused, now);
+                first(cursor..self.qps.len()).or_else(|| first(0..cursor))
+            }
+            TxKind::Cnp | TxKind::Ack => {
+                let waiting = if kind == TxKind::Cnp { &self.cnps } else { &self.acks };
+                let in_turn = waiting.range(cursor..).chain(waiting.range(..cursor));
+                in_turn.copied().find(|at| self.may_send(*at, kind))
+            }
+        };
+        debug_assert_eq!(next, self.ask_all(kind, now));
+        next
+    }
+
+    /// Frames of this kind of a queue pair are not held back by PFC.
+    fn may_send(&self, at: usize, kind: TxKind) -> bool {
+        self.qps[at].path.is_some_and(|path| self.paused >> (path.class(kind).priority & 7) & 1 == 0)
+    }
+
+    /// What [`Self::next_turn`] finds, by asking each of them.
+    fn ask_all(&self, kind: TxKind, now: Nanos) -> Option<usize> {
+        let cursor = self.cursors[kind as usize];
+        let has = |at: &usize| match kind {
+            TxKind::Cnp => self.cnps.contains(at),
+            TxKind::Ack => self.qps[*at].responder.owes(),
+            TxKind::Data => self.qps[*at].due().is_some_and(|due| due <= now),
+        };
+        (cursor..self.qps.len()).chain(0..cursor).find(|at| has(at) && self.may_send(*at, kind))
     }
 
     /// Writes a frame of this kind for one queue pair, if it has one to send.
     fn send(&mut self, at: usize, kind: TxKind, now: Nanos) -> Option<(Qpn, TxKind, u8)> {
         let qp = &mut self.qps[at];
         let path = qp.path?;
-        let class = match kind {
-            TxKind::Data => path.data,
-            TxKind::Ack => path.ack,
-            TxKind::Cnp => path.cnp,
-        };
-        if self.paused >> (class.priority & 7) & 1 == 1 {
-            return None;
-        }
+        let class = path.class(kind);
         let mut response = false;
         let mut bth = Bth { pkey: qp.config.pkey, ..Bth::new(Opcode::CNP, path.dest_qp, path.send_psn) };
         let (ext, payload): (Extensions, &[u8]) = match kind {
             TxKind::Cnp => {
-                if !std::mem::take(&mut qp.cnp_due) {
-                    return None;
-                }
+                self.cnps.remove(&at);
                 bth.becn = true;
                 bth.psn = Default::default();
                 (Extensions::default(), &CNP_RESERVED)
@@ -608,22 +677,20 @@ impl Hca {
     /// The earliest time at which [`Self::handle_timeout`] or [`Self::poll_transmit`] has something to
     /// do. A time that is not in the future means that a frame waits for the link or for PFC.
     pub fn next_timeout(&self) -> Option<Nanos> {
-        self.timeouts().min()
+        let datagrams = self.ud.iter().filter_map(UdQp::ready_at);
+        Some(datagrams.fold(self.data.due(0, NEVER), Nanos::min)).filter(|at| *at != NEVER)
     }
 
     /// The earliest such time after `now`.
     pub fn next_timeout_after(&self, now: Nanos) -> Option<Nanos> {
-        self.timeouts().filter(|at| *at > now).min()
-    }
-
-    fn timeouts(&self) -> impl Iterator<Item = Nanos> {
-        let connected = self.qps.iter().flat_map(Qp::timeouts).flatten();
-        connected.chain(self.ud.iter().filter_map(UdQp::ready_at))
+        let datagrams = self.ud.iter().filter_map(UdQp::ready_at).filter(|at| *at > now);
+        Some(datagrams.fold(self.data.after(now), Nanos::min)).filter(|at| *at != NEVER)
     }
 
     /// Sends again what was not acknowledged in time, or gives up.
     pub fn handle_timeout(&mut self, now: Nanos) {
-        for at in 0..self.qps.len() {
+        let mut from = 0;
+        while let Some(at) = self.data.first_timer(from..self.qps.len(), now) {
             match self.qps[at].requester.handle_timeout(now) {
                 Ok(fired) => self.counters.timeouts += u64::from(fired),
                 Err(status) => {
@@ -631,6 +698,8 @@ impl Hca {
                     self.fail_request(at, 0, status);
                 }
             }
+            self.changed(at);
+            from = at + 1;
         }
     }
 }

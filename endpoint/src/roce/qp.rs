@@ -3,6 +3,7 @@
 use super::cnp::NotificationPoint;
 use super::cq::{Cq, CqId};
 use super::frame::{Addresses, ECN_ECT0, IpHeader, Outer};
+use super::hca::TxKind;
 use super::requester::Requester;
 use super::responder::{ReadPart, Responder};
 use super::verbs::{Completion, SendOp, SendWr, Status, Verb};
@@ -147,6 +148,15 @@ impl Path {
         }
     }
 
+    /// How frames of this kind are marked.
+    pub(super) fn class(&self, kind: TxKind) -> TrafficClass {
+        match kind {
+            TxKind::Data => self.data,
+            TxKind::Ack => self.ack,
+            TxKind::Cnp => self.cnp,
+        }
+    }
+
     /// Headers of a frame of this class. `None`: the addresses are of two families.
     pub fn outer(&self, class: TrafficClass, id: u16) -> Option<Outer> {
         let addresses = match (self.src_ip, self.dst_ip) {
@@ -185,7 +195,6 @@ pub(super) struct Qp {
     pub requester: Requester,
     pub responder: Responder,
     pub np: NotificationPoint,
-    pub cnp_due: bool,
     /// The last packet was a READ response: a request of ours, if there is one, goes next.
     pub response_last: bool,
     /// A CNP event waits to be polled: further CNPs add nothing to it.
@@ -202,7 +211,6 @@ impl Qp {
             requester: Requester::new(&config),
             responder: Responder::new(&config),
             np: NotificationPoint::new(config.cnp_interval),
-            cnp_due: false,
             response_last: false,
             cnp_reported: false,
         }
@@ -229,10 +237,15 @@ impl Qp {
         self.response_last = true;
     }
 
-    /// Times at which it has something to do.
-    pub fn timeouts(&self) -> [Option<Nanos>; 3] {
+    /// When it may send the next request or READ response, if there is one.
+    pub fn due(&self) -> Option<Nanos> {
         let response = self.responder.read_part().map(|_| self.requester.pacer.ready());
-        [self.requester.ack_deadline(), self.requester.ready_at(), response]
+        self.requester.ready_at().into_iter().chain(response).min()
+    }
+
+    /// Priority of requests and READ responses; nobody sends before there is a path.
+    pub fn priority(&self) -> u8 {
+        self.path.map_or(0, |path| path.data.priority)
     }
 
     /// Completes what the peer has acknowledged.

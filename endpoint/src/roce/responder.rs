@@ -273,10 +273,15 @@ impl Responder {
         Ok(total)
     }
 
+    /// There is an acknowledge packet to be sent.
+    pub fn owes(&self) -> bool {
+        self.reads.is_empty() && self.order.owes()
+    }
+
     /// The acknowledge packet to be sent: PSN and AETH. `None`, too, while a READ is answered: its response
     /// acknowledges what was before it, and what came after it waits.
     pub fn answer(&mut self) -> Option<(Psn, Aeth)> {
-        let (psn, syndrome) = if self.reads.is_empty() { self.order.answer() } else { None }?;
+        let (psn, syndrome) = if self.owes() { self.order.answer() } else { None }?;
         Some((psn, Aeth { syndrome: syndrome.encode(), msn: self.order.msn() }))
     }
 }

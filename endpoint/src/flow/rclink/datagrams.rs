@@ -4,11 +4,11 @@
 //! message begins with the number of its flow and its own.
 
 use super::RcLinkNicConfig;
-use super::starts::Starts;
 use crate::flow::messages::{Arrival, Incoming, Received};
 use crate::flow::sender::{Flow, Sent};
 use crate::rclink::endpoint::{Endpoint, raw_message_len};
 use crate::rclink::frame::Station;
+use crate::starts::Starts;
 use crate::station::MIN_MESSAGE;
 use crate::traffic::Clock;
 use std::collections::{BTreeMap, VecDeque};

@@ -10,7 +10,6 @@ mod receiving;
 mod role;
 mod seen;
 mod sending;
-mod starts;
 
 pub use datagrams::Datagram;
 pub use pauses::HeldBack;
@@ -26,13 +25,13 @@ use crate::rclink::endpoint::{self, Endpoint, EndpointConfig, EndpointError, Flo
 use crate::rclink::frame::{Codec, MAX_PAYLOAD, Station};
 use crate::rclink::rh::{MAX_QP, MAX_WINDOW};
 use crate::rclink::watermark::PauseWatermarks;
+use crate::starts::Starts;
 use crate::timetable::Times;
 use crate::traffic::Clock;
 use datagrams::Datagrams;
 use pauses::Pauses;
 use role::{Outgoing, Role};
 use seen::CreditWait;
-use starts::Starts;
 use std::collections::VecDeque;
 use thiserror::Error;
 use weir_dataplane::types::Nanos;

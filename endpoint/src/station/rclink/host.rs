@@ -7,10 +7,12 @@ use crate::rclink::endpoint::{Endpoint, Event, QpConfig, Sent};
 use crate::rclink::frame::Format;
 use crate::roce::hca::Failure;
 use crate::roce::verbs::Status;
+use crate::starts::Starts;
 use crate::station::MIN_MESSAGE;
 use crate::station::cable::Cable;
 use crate::station::pattern::Pattern;
 use crate::station::report::{Address, ConnectionReport, EndpointCounters, Kind, Progress, StationReport};
+use crate::timetable::Times;
 use crate::traffic::Clock;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -50,6 +52,12 @@ impl Connection {
         self.failure.is_some() || (sent && received)
     }
 
+    /// From when on it may post its next message.
+    fn posts_from(&self) -> Nanos {
+        let start = self.outgoing.map_or(0, |out| out.stream.start);
+        if self.kind == Kind::Qp { start } else { start.max(self.pace.ready()) }
+    }
+
     /// Messages that wait or are in flight at most.
     fn depth(&self) -> u64 {
         u64::from(self.config.reliability.window)
@@ -64,6 +72,13 @@ pub struct Station {
     cable: Cable,
     reader: Option<Clock>,
     pairs: Vec<Connection>,
+    /// The connection of each queue pair.
+    qps: Vec<usize>,
+    /// Connections that may have something to post, and those that have posted a batch and have more.
+    starts: Starts,
+    more: Vec<u32>,
+    /// When the back-off of each has something to do.
+    backoffs: Times,
     /// Whose multicast messages and raw frames wait in the endpoint, oldest first.
     groups: VecDeque<usize>,
     raws: VecDeque<usize>,
@@ -81,6 +96,10 @@ impl Station {
             cable: Cable::new(config.endpoint.rate, config.slack),
             reader: config.read_rate.map(|rate| Clock::new(rate, 0)),
             pairs: Vec::new(),
+            qps: Vec::new(),
+            starts: Starts::default(),
+            more: Vec::new(),
+            backoffs: Times::default(),
             groups: VecDeque::new(),
             raws: VecDeque::new(),
         })
@@ -148,6 +167,12 @@ impl Station {
             Kind::Multicast | Kind::Raw => [here, peer].map(|from| Pattern::new(end(from, 0), above)),
         };
         let reliable = kind == Kind::Qp && self.endpoint.is_reliable();
+        let at = self.pairs.len();
+        if kind == Kind::Qp {
+            self.qps.push(at);
+        }
+        self.starts.change(at as u32);
+        self.backoffs.make_room(at + 1);
         self.pairs.push(Connection {
             kind,
             number,
@@ -166,6 +191,7 @@ impl Station {
     /// No more messages. What is under way is finished.
     pub fn stop(&mut self) {
         self.pairs.iter_mut().filter_map(|pair| pair.outgoing.as_mut()).for_each(Outgoing::stop);
+        (0..self.pairs.len() as u32).for_each(|at| self.starts.change(at));
     }
 
     /// Every message that was to be sent is acknowledged or has left, every one that was to come has come or is
@@ -247,32 +273,29 @@ impl Station {
                 Event::Multicast { src, payload } => self.took(Kind::Multicast, src, &payload, now),
                 Event::Raw(frame) => self.raw_arrived(&frame, now),
                 Event::Acknowledged { qp, messages } => {
-                    if let Some(pair) = self.qp(qp)
-                        && let Some(out) = pair.outgoing
-                    {
-                        out.gone(messages, &mut pair.progress, now);
-                    }
+                    let at = self.qps[usize::from(qp)];
+                    self.gone(at, messages, now);
                 }
                 Event::Cnp(qp) => {
-                    if let Some(pair) = self.qp(qp) {
-                        pair.progress.cnps += 1;
-                        if let Some(backoff) = &mut pair.backoff {
-                            backoff.on_cnp(now);
-                            self.apply_rate(qp, now);
-                        }
-                    }
+                    let at = self.qps[usize::from(qp)];
+                    self.pairs[at].progress.cnps += 1;
+                    self.back_off(at, now, |backoff| backoff.on_cnp(now));
                 }
                 Event::Failed(qp) => {
-                    if let Some(pair) = self.qp(qp) {
-                        pair.failure = Some(Failure::Request(Status::RetryExceeded));
-                    }
+                    let failed = &mut self.pairs[self.qps[usize::from(qp)]];
+                    failed.failure = Some(Failure::Request(Status::RetryExceeded));
                 }
             }
         }
     }
 
-    fn qp(&mut self, number: u16) -> Option<&mut Connection> {
-        self.pairs.iter_mut().find(|pair| pair.kind == Kind::Qp && pair.number == number)
+    /// Messages of a connection are acknowledged, or have left where nobody acknowledges.
+    fn gone(&mut self, at: usize, messages: u64, now: Nanos) {
+        let pair = &mut self.pairs[at];
+        if let Some(out) = pair.outgoing {
+            out.gone(messages, &mut pair.progress, now);
+            self.starts.change(at as u32);
+        }
     }
 
     /// A message was read: of queue pair `from`, or of the station `from`.
@@ -282,12 +305,15 @@ impl Station {
             let step = reader.step(payload.len());
             reader.advance(step);
         }
-        let ours = |pair: &&mut Connection| match kind {
-            Kind::Qp => pair.kind == kind && u64::from(pair.number) == from,
+        let at = match kind {
+            Kind::Qp => self.qps.get(from as usize).copied(),
             // Only who does not send hears: the peer of who sends is a group.
-            Kind::Multicast | Kind::Raw => pair.kind == kind && pair.peer == from && pair.outgoing.is_none(),
+            Kind::Multicast | Kind::Raw => self
+                .pairs
+                .iter()
+                .position(|pair| pair.kind == kind && pair.peer == from && pair.outgoing.is_none()),
         };
-        match self.pairs.iter_mut().find(ours) {
+        match at.map(|at| &mut self.pairs[at]) {
             Some(pair) => pair.incoming.look(payload, &mut pair.progress, now),
             None => self.cable.carried.rx_other += 1,
         }
@@ -301,32 +327,32 @@ impl Station {
         }
     }
 
-    /// Tells the endpoint what the back-off allows.
-    fn apply_rate(&mut self, qp: u16, now: Nanos) {
-        let Some(pair) = self.qp(qp) else { return };
-        let Some(threshold) = pair.backoff.as_ref().map(|backoff| backoff.rate() as u32) else { return };
+    /// Something happens to the back-off of a connection, if it has one: the endpoint is told what it allows.
+    fn back_off(&mut self, at: usize, now: Nanos, happens: impl FnOnce(&mut Backoff)) {
+        let pair = &mut self.pairs[at];
+        let Some(backoff) = &mut pair.backoff else { return };
+        happens(backoff);
+        self.backoffs.set(at, backoff.next_timeout().unwrap_or(NEVER));
         // A threshold between two that were accepted.
-        let _ = self.endpoint.set_threshold(qp, threshold, now);
-        let rate = self.endpoint.rate(qp).unwrap_or(u64::MAX);
-        if let Some(pair) = self.qp(qp) {
-            pair.progress.lowest_rate = pair.progress.lowest_rate.min(rate);
-        }
+        let _ = self.endpoint.set_threshold(pair.number, backoff.rate() as u32, now);
+        let rate = self.endpoint.rate(pair.number).unwrap_or(u64::MAX);
+        pair.progress.lowest_rate = pair.progress.lowest_rate.min(rate);
     }
 
     /// Runs all timers that have expired, reads, and posts what can be posted.
     fn run(&mut self, now: Nanos) {
         self.endpoint.handle_timeout(now);
         self.collect(now);
-        for at in 0..self.pairs.len() {
-            let pair = &mut self.pairs[at];
-            let due = |backoff: &&mut Backoff| backoff.next_timeout().is_some_and(|at| at <= now);
-            if let Some(backoff) = pair.backoff.as_mut().filter(due) {
-                backoff.handle_timeout(now);
-                let qp = pair.number;
-                self.apply_rate(qp, now);
-            }
-            self.post(at, now);
+        let mut from = 0;
+        while let Some(at) = self.backoffs.first(from, now) {
+            self.back_off(at, now, |backoff| backoff.handle_timeout(now));
+            from = at + 1;
         }
+        while let Some(at) = self.starts.next(now) {
+            self.post(at as usize, now);
+        }
+        // Their next batch is for the next turn.
+        self.more.drain(..).for_each(|at| self.starts.change(at));
     }
 
     /// Hands messages of a connection to the endpoint.
@@ -335,10 +361,14 @@ impl Station {
         let Some(out) = pair.outgoing.filter(|_| pair.failure.is_none()) else { return };
         for _ in 0..BATCH {
             let waiting = pair.progress.posted - pair.progress.acknowledged;
-            if waiting >= pair.depth() || (pair.kind != Kind::Qp && pair.pace.ready() > now) {
+            if waiting >= pair.depth() || out.all_posted(pair.progress.posted) {
                 return;
             }
-            let Some(message) = out.next(pair.progress.posted, now) else { return };
+            let start = pair.posts_from();
+            if start > now {
+                return self.starts.wait(at as u32, start);
+            }
+            let message = out.message(pair.progress.posted);
             let (peer, len) = (pair.config.peer, message.len());
             let taken = match pair.kind {
                 Kind::Qp => self.endpoint.post(pair.number, message).is_ok(),
@@ -360,6 +390,7 @@ impl Station {
             }
             out.posted(&mut pair.progress, now);
         }
+        self.more.push(at as u32);
     }
 
     /// The next frame to put on the wire at `now`, without FCS. It counts as sent: call only with room for it.
@@ -375,16 +406,16 @@ impl Station {
             _ => self.cable.sent(len, now),
         }
         let reliable = self.endpoint.is_reliable();
-        let pair = match kind {
+        let at = match kind {
             Sent::Pfc | Sent::Control | Sent::Cnp(_) => None,
-            Sent::Data(qp) => self.qp(qp),
-            Sent::Multicast => self.groups.pop_front().and_then(|at| self.pairs.get_mut(at)),
-            Sent::Raw => self.raws.pop_front().and_then(|at| self.pairs.get_mut(at)),
+            Sent::Data(qp) => Some(self.qps[usize::from(qp)]),
+            Sent::Multicast => self.groups.pop_front(),
+            Sent::Raw => self.raws.pop_front(),
         };
-        if let Some(pair) = pair {
-            pair.progress.data_frames += 1;
-            if let Some(out) = pair.outgoing.filter(|_| !reliable || pair.kind != Kind::Qp) {
-                out.gone(1, &mut pair.progress, now);
+        if let Some(at) = at {
+            self.pairs[at].progress.data_frames += 1;
+            if !reliable || self.pairs[at].kind != Kind::Qp {
+                self.gone(at, 1, now);
             }
         }
         Some(self.endpoint.frame())
@@ -399,16 +430,9 @@ impl Station {
         if let Some(reader) = self.reader.filter(|_| self.endpoint.has_events()) {
             next = next.min(later(reader.ready()));
         }
-        for pair in &self.pairs {
-            next = next.min(later(pair.backoff.as_ref().and_then(Backoff::next_timeout).unwrap_or(NEVER)));
-            let Some(out) = pair.outgoing.filter(|out| !out.all_posted(pair.progress.posted)) else {
-                continue;
-            };
-            next = next.min(later(out.stream.start));
-            if pair.kind != Kind::Qp {
-                next = next.min(later(pair.pace.ready()));
-            }
-        }
+        next = next.min(self.backoffs.after(now));
+        let pairs = &self.pairs;
+        next = next.min(self.starts.next_start(now, |at| pairs[at as usize].posts_from()));
         (next != NEVER).then_some(next)
     }
 }

@@ -27,14 +27,11 @@ impl Outgoing {
         self.stopped || self.stream.messages.is_some_and(|all| posted >= all)
     }
 
-    /// The next message, if one is to go.
-    pub fn next(&self, posted: u64, now: Nanos) -> Option<Vec<u8>> {
-        if now < self.stream.start || self.all_posted(posted) {
-            return None;
-        }
+    /// The message after so many.
+    pub fn message(&self, posted: u64) -> Vec<u8> {
         let mut message = vec![0; self.stream.bytes as usize];
         self.pattern.fill(posted, &mut message);
-        Some(message)
+        message
     }
 
     /// The next message was posted.

@@ -13,10 +13,12 @@ use crate::roce::memory::Access;
 use crate::roce::qp::{Path, QpConfig};
 use crate::roce::verbs::{Completion, MAX_MESSAGE, Status, Verb};
 use crate::roce::wire::Qpn;
+use crate::starts::Starts;
 use crate::station::MIN_MESSAGE;
 use crate::station::cable::Cable;
 use crate::station::pattern::{Pattern, mix};
 use crate::station::report::{Address, ConnectionReport, EndpointCounters, Kind, Progress, StationReport};
+use crate::timetable::Times;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use weir_dataplane::pfc::NEVER;
@@ -35,7 +37,6 @@ const SMALL_PRIORITY: u8 = 0;
 struct Connection {
     qpn: Qpn,
     config: PairConfig,
-    cq: CqId,
     connected: bool,
     /// No message before this time.
     settled_at: Nanos,
@@ -49,6 +50,19 @@ struct Connection {
 }
 
 impl Connection {
+    /// From when on it may post; `None`: not yet, or not any more.
+    fn posts_from(&self) -> Option<Nanos> {
+        let may = self.connected && self.failure.is_none();
+        self.outgoing.as_ref().filter(|_| may).map(|out| out.stream.start.max(self.settled_at))
+    }
+
+    /// Posts what may be posted.
+    fn post(&mut self, hca: &mut Hca, now: Nanos) {
+        if let Some(outgoing) = &mut self.outgoing {
+            while outgoing.post(self.qpn, hca, &mut self.progress, self.rank.as_mut(), now) {}
+        }
+    }
+
     /// All it is to do has been done, or can not be done any more.
     fn is_done(&self) -> bool {
         if let Some(rank) = &self.rank {
@@ -86,7 +100,14 @@ pub struct Station {
     hca: Hca,
     reaction: Reaction,
     link: Cable,
+    /// Completions of all connections.
+    cq: CqId,
     pairs: Vec<Connection>,
+    /// Connections that may have something to post, and when the rate control of each has something to do.
+    starts: Starts,
+    controls: Times,
+    /// Connections whose peer is not known.
+    unknown: usize,
     ask_at: Nanos,
     /// ARP messages and echo replies to be sent.
     small: VecDeque<Vec<u8>>,
@@ -99,12 +120,18 @@ impl Station {
     /// A station without connections.
     pub fn new(config: StationConfig) -> Self {
         let reaction = Reaction::new(ReactConfig::host(config.rate, config.obey));
+        let mut hca = Hca::with_first_qpn(config.first_qpn);
+        let cq = hca.create_cq(0);
         Self {
             config,
-            hca: Hca::with_first_qpn(config.first_qpn),
+            hca,
             reaction,
             link: Cable::new(config.rate, config.slack),
+            cq,
             pairs: Vec::new(),
+            starts: Starts::default(),
+            controls: Times::default(),
+            unknown: 0,
             ask_at: 0,
             small: VecDeque::with_capacity(ANSWERS),
             small_frame: Vec::new(),
@@ -141,8 +168,8 @@ impl Station {
             Rate::Fixed(_) => None,
             Rate::Dcqcn(d) => Some(Control::new(&d, 0)?),
         };
-        let cq = self.hca.create_cq(4 * SLOTS as usize);
-        let qpn = self.hca.create_qp(self.qp_config(&config, cq))?;
+        let qpn = self.hca.create_qp(self.qp_config(&config, self.cq))?;
+        self.hca.resize_cq(self.cq, 4 * SLOTS as usize * (self.pairs.len() + 1));
         let (here, there) = (end(self.config.ip, qpn), end(config.peer.ip, config.peer.qpn));
         let Remote { va, rkey } = config.memory;
         let taken = self.memory(va, config.receive_bytes, Some(rkey))?;
@@ -156,7 +183,6 @@ impl Station {
         self.pairs.push(Connection {
             qpn,
             config,
-            cq,
             connected: false,
             settled_at: 0,
             failure: None,
@@ -167,6 +193,8 @@ impl Station {
             progress: Progress::new(),
         });
         let at = self.pairs.len() - 1;
+        self.unknown += 1;
+        self.controls.make_room(self.pairs.len());
         if config.trace
             && let Some(control) = &mut self.pairs[at].control
         {
@@ -252,6 +280,8 @@ impl Station {
         };
         self.hca.connect(pair.qpn, path)?;
         pair.connected = true;
+        self.unknown -= 1;
+        self.starts.change(at as u32);
         Ok(())
     }
 
@@ -264,6 +294,7 @@ impl Station {
                 (None, None) => {}
             }
         }
+        (0..self.pairs.len() as u32).for_each(|at| self.starts.change(at));
     }
 
     /// Every message that was to be sent is acknowledged, every one that was to come has come.
@@ -354,6 +385,7 @@ impl Station {
                 // A pair that could not be connected would have been refused when it was added.
                 let _ = self.connect(at, mac);
                 self.pairs[at].settled_at = now.saturating_add(self.config.settle);
+                self.starts.change(at as u32);
             }
         }
         if let IpAddr::V4(own) = self.config.ip
@@ -399,9 +431,11 @@ impl Station {
                 Event::QpFailed(_, failure) => self.pairs[at].failure = Some(failure),
             }
         }
-        for at in 0..self.pairs.len() {
-            while let Some(completion) = self.hca.poll_cq(self.pairs[at].cq) {
+        while let Some(completion) = self.hca.poll_cq(self.cq) {
+            if let Some(at) = self.index(completion.qpn) {
                 self.completed(at, &completion, now);
+                // A slot is free, or a sum has come.
+                self.starts.change(at as u32);
             }
         }
     }
@@ -445,6 +479,7 @@ impl Station {
     /// Tells the adapter what the rate control allows.
     fn apply_rate(&mut self, at: usize) {
         let pair = &mut self.pairs[at];
+        self.controls.set(at, pair.control.as_ref().and_then(Control::next_timeout).unwrap_or(NEVER));
         if let Some(control) = &pair.control {
             let allowed = control.allowance();
             self.hca.set_rate(pair.qpn, allowed.rate);
@@ -456,22 +491,25 @@ impl Station {
     /// Runs all timers that have expired, and posts what can be posted.
     fn run(&mut self, now: Nanos) {
         self.hca.set_paused(self.reaction.paused_mask(now));
-        for at in 0..self.pairs.len() {
-            let control = self.pairs[at].control.as_mut();
-            if let Some(control) = control.filter(|c| c.next_timeout().is_some_and(|due| due <= now)) {
+        let mut from = 0;
+        while let Some(at) = self.controls.first(from, now) {
+            if let Some(control) = &mut self.pairs[at].control {
                 control.handle_timeout(now);
-                self.apply_rate(at);
             }
+            self.apply_rate(at);
+            from = at + 1;
         }
         self.hca.handle_timeout(now);
         self.collect(now);
-        for pair in &mut self.pairs {
-            let may = pair.connected && pair.failure.is_none() && pair.settled_at <= now;
-            if let Some(outgoing) = pair.outgoing.as_mut().filter(|_| may) {
-                while outgoing.post(pair.qpn, &mut self.hca, &mut pair.progress, pair.rank.as_mut(), now) {}
+        while let Some(at) = self.starts.next(now) {
+            let pair = &mut self.pairs[at as usize];
+            match pair.posts_from() {
+                Some(start) if start > now => self.starts.wait(at, start),
+                Some(_) => pair.post(&mut self.hca, now),
+                None => {}
             }
         }
-        if now >= self.ask_at {
+        if self.unknown > 0 && now >= self.ask_at {
             self.ask(now);
         }
     }
@@ -522,18 +560,16 @@ impl Station {
 
     /// The earliest time after `now` at which [`Self::poll_transmit`] may have a frame if it has none at `now`
     /// and nothing arrives until then.
-    pub fn next_event(&self, now: Nanos) -> Option<Nanos> {
+    pub fn next_event(&mut self, now: Nanos) -> Option<Nanos> {
         let later = |at: Nanos| if at > now { at } else { NEVER };
         let mut next = later(self.link.ready()).min(later(self.reaction.next_expiry()));
         next = next.min(self.hca.next_timeout_after(now).unwrap_or(NEVER));
-        for pair in &self.pairs {
-            if !pair.connected {
-                next = next.min(later(self.ask_at));
-            }
-            next = next.min(later(pair.control.as_ref().and_then(Control::next_timeout).unwrap_or(NEVER)));
-            let start = pair.outgoing.as_ref().map_or(NEVER, |out| out.stream.start.max(pair.settled_at));
-            next = next.min(later(start));
+        next = next.min(self.controls.after(now));
+        if self.unknown > 0 {
+            next = next.min(later(self.ask_at));
         }
+        let pairs = &self.pairs;
+        next = next.min(self.starts.next_start(now, |at| pairs[at as usize].posts_from().unwrap_or(0)));
         (next != NEVER).then_some(next)
     }
 }

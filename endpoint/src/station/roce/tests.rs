@@ -374,3 +374,30 @@ fn ipv6_peers_are_known_beforehand_and_their_marks_cut_the_rate() {
     assert!(net.dropped > 0 && out.cnps > 0 && out.lowest_rate < RATE);
     assert_eq!(net.stations[0].report(net.now).rx_arp, 0, "nobody asks");
 }
+
+/// Whose turn it is is checked against asking all of them wherever assertions are compiled.
+#[test]
+fn many_connections_take_turns() {
+    for (pairs, messages, limits) in [(128, 3, OPEN), (40, 12, Limits { lose: 97, mark: 20_000, ..OPEN })] {
+        let (mut a, mut b) = (station(0), station(1));
+        for n in 0..pairs {
+            let memory = Remote::of_pair(n);
+            let operation = if n % 2 == 0 { Operation::Send } else { Operation::Write(memory) };
+            let start = u64::from(n) * 1_000;
+            let stream = Stream { start, ..stream(operation, messages).unwrap() };
+            let here = PairConfig { memory, stream: Some(stream), ..pair(1, 0x11 + n) };
+            a.add(here).unwrap();
+            b.add(PairConfig { memory, expect: Some(messages), ..pair(0, 0x11 + n) }).unwrap();
+        }
+        let mut net = Net::new(vec![a, b], limits);
+        assert!(net.run(SECOND), "{pairs}");
+        for (sent, got) in net.progress(0).iter().zip(net.progress(1)) {
+            assert_eq!((sent.acknowledged, got.received), (messages, messages));
+            assert_eq!((got.out_of_order, got.corrupted), (0, 0));
+        }
+        let last = net.progress(0).iter().map(|sent| sent.last_ack).max().unwrap();
+        // Ten frames of 8.5 us in all for each ten kilobytes.
+        let line = u64::from(pairs) * messages * 8_500;
+        assert!(last >= line && (limits.lose != u64::MAX || last < line * 11 / 10), "{last} {line}");
+    }
+}

@@ -7,7 +7,7 @@ use weir_dataplane::types::Nanos;
 
 /// Senders are numbered from 0.
 #[derive(Debug, Default)]
-pub(super) struct Starts {
+pub(crate) struct Starts {
     /// When those begin, or may go on, that wait for nothing but a time.
     times: Times,
     /// Those that are to be asked.
