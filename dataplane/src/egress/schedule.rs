@@ -88,6 +88,9 @@ pub struct Scheduler {
     look_at: Nanos,
     /// `None`: no queue has a rate.
     rates: Option<Box<[Rates; PRIORITIES]>>,
+    /// Queues that have got their first frame since time passed last, and the longest frame sent, bytes on the wire.
+    woken: u8,
+    longest: u64,
     /// The queues that were ready when the last one was picked because it was under its cir, whoever's turn it was; none if it was in its turn.
     passed_over: u8,
 }
@@ -164,6 +167,8 @@ impl Scheduler {
             tournament,
             look_at: 0,
             rates: any_rate.then(|| Box::new(rates)),
+            woken: 0,
+            longest: 0,
             passed_over: 0,
         }
     }
@@ -181,8 +186,8 @@ impl Scheduler {
             self.look_at = now + LOOK;
             self.keep_in_reach();
         }
-        if let Some(rates) = &mut self.rates {
-            Self::refill_rates(rates, now);
+        if self.rates.is_some() {
+            self.refill_rates(now);
         }
     }
 
@@ -199,11 +204,15 @@ impl Scheduler {
         }
     }
 
+    /// A queue that waits misses nothing of its rates while the line has a frame of another; one that was idle saves up nothing.
     #[cold]
-    fn refill_rates(rates: &mut [Rates; PRIORITIES], now: Nanos) {
-        for rates in rates {
+    fn refill_rates(&mut self, now: Nanos) {
+        let woken = std::mem::take(&mut self.woken);
+        let rates = self.rates.iter_mut().flat_map(|rates| rates.iter_mut());
+        for (queue, rates) in rates.enumerate() {
+            let waited = if woken >> queue & 1 == 0 { self.longest } else { 0 };
             for shaper in [&mut rates.cir, &mut rates.pir].into_iter().flatten() {
-                shaper.refill(now);
+                shaper.refill_up_to(now, waited);
             }
         }
     }
@@ -212,6 +221,7 @@ impl Scheduler {
     /// for the time it had nothing to send (E6).
     #[inline(always)]
     pub fn wake(&mut self, queue: usize) {
+        self.woken |= 1 << queue;
         let now = self.levels[usize::from(self.level_of[queue])].virtual_time;
         let tag = &mut self.tags[queue];
         if (now.wrapping_sub(*tag) as i64) > 0 {
@@ -296,6 +306,7 @@ impl Scheduler {
             0 => self.sent_in_turn(queue, frames, wire_bytes, behind),
             ready => self.sent_out_of_turn(queue, frames, wire_bytes, ready),
         }
+        self.longest = self.longest.max(wire_bytes / frames.max(1));
         let Some(Rates { cir, pir }) = self.rates.as_mut().map(|rates| &mut rates[queue]) else { return };
         for shaper in [cir, pir].into_iter().flatten() {
             shaper.pay(wire_bytes);
@@ -512,6 +523,71 @@ mod tests {
         assert_eq!(sent.iter().sum::<u64>(), 10_000);
         assert!(sent[7].abs_diff(1000) <= 10 && sent[0].abs_diff(2000) <= 20, "{sent:?}");
         assert_eq!(s.open_at(0b1000_0000).map(|at| at > 999_000), Some(true));
+    }
+
+    /// Gb/s of two queues with frames of these sizes on the wire that always wait for a line of 100 Gb/s, which is asked when it is free.
+    fn on_a_line(queues: [QueueSchedule; 2], sizes: [u64; 2]) -> [f64; 2] {
+        let mut all = [QueueSchedule::STRICT; 8];
+        all[..2].copy_from_slice(&queues);
+        let mut s = Scheduler::new(&all, 0);
+        s.wake(0);
+        s.wake(1);
+        // Bits that the line could have sent: a hundred in each ns.
+        let (mut line, mut sent) = (0u64, [0; 2]);
+        while line < 1_000_000_000 {
+            s.refill(line.div_ceil(100));
+            match s.pick(0b11) {
+                Some(QueuePick { queue, .. }) => {
+                    s.sent(queue, 1, sizes[queue], sizes[queue]);
+                    sent[queue] += sizes[queue];
+                    line += sizes[queue] * 8;
+                }
+                None => line = s.open_at(0b11).unwrap() * 100,
+            }
+        }
+        sent.map(|bytes| bytes as f64 * 800.0 / line as f64)
+    }
+
+    #[test]
+    fn e7_rates_are_kept_however_long_a_frame_of_others_takes() {
+        let (strict, dwrr) = (QueueSchedule::STRICT, |weight| queue(Discipline::Dwrr(weight), 0));
+        let rate = |gbps: u64| Some(gbps * 1_000_000_000);
+        for sizes in [[4202, 4202], [206, 4202], [4202, 206], [1038, 9240]] {
+            // A guarantee, two limits in one way and the other, two limits on a line that is not full.
+            let cases = [
+                ([QueueSchedule { cir: rate(30), ..dwrr(1) }, dwrr(99)], [30.0, 70.0]),
+                ([QueueSchedule { pir: rate(30), level: 1, ..strict }, dwrr(1)], [30.0, 70.0]),
+                ([QueueSchedule { pir: rate(45), ..dwrr(50) }, dwrr(50)], [45.0, 55.0]),
+                (
+                    [QueueSchedule { pir: rate(60), ..dwrr(1) }, QueueSchedule { pir: rate(30), ..dwrr(1) }],
+                    [60.0, 30.0],
+                ),
+            ];
+            for (queues, want) in cases {
+                let got = on_a_line(queues, sizes);
+                let near = got.iter().zip(want).all(|(got, want)| (got - want).abs() < want / 200.0);
+                assert!(near, "{queues:?} {sizes:?}: {got:?} for {want:?}");
+            }
+        }
+    }
+
+    /// Who had nothing to send has no more than one frame at once, however long that was.
+    #[test]
+    fn e7_an_idle_queue_saves_nothing_up() {
+        let mut queues = [QueueSchedule::STRICT; 8];
+        queues[0].pir = Some(1_000_000_000);
+        let mut s = Scheduler::new(&queues, 0);
+        for now in [0, 1_000_000, 2_000_000] {
+            // Others go on in between.
+            s.refill(now);
+            s.sent(7, 1, 9240, 9240);
+            s.refill(now + 500_000);
+            s.wake(0);
+            s.refill(now + 500_001);
+            assert_eq!(s.pick(1).map(|pick| pick.queue), Some(0));
+            s.sent(0, 1, 125, 125);
+            assert_eq!((s.pick(1), s.open_at(1)), (None, Some(now + 501_000)));
+        }
     }
 
     #[test]

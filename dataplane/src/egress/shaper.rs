@@ -43,9 +43,16 @@ impl Shaper {
     /// Accounts for the time that has passed. Once per burst.
     #[inline(always)]
     pub fn refill(&mut self, now: Nanos) {
+        self.refill_up_to(now, 0);
+    }
+
+    /// The same for who had frames all that time: what it could have sent while the line had another frame, of `waited` bytes on
+    /// the wire at most, is kept as well.
+    #[inline(always)]
+    pub fn refill_up_to(&mut self, now: Nanos, waited: u64) {
         let elapsed = now.saturating_sub(self.last);
         self.last = self.last.max(now);
-        let full = (self.burst * self.rate) as i64;
+        let full = (self.burst * self.rate) as i64 + waited as i64 * 8 * BIT;
         self.tokens = (self.tokens + (elapsed.min(self.most) * self.rate) as i64).min(full);
     }
 
