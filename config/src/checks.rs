@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use super::buffer::{BufferAt, Profile, SMALLEST};
 use super::classes;
 use super::diag::Span;
-use super::headroom::explain_response;
+use super::headroom::{explain_response, longest_leaving};
 use super::marking::xoff_point;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust, workers};
 use super::units::{show_rate, show_size, show_time};
-use weir_dataplane::turn::Turns;
-use weir_dataplane::types::Nanos;
+use weir_dataplane::turn::{Platform, Turns};
+use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
 
 /// Where values shared by all ports stand.
 pub(super) struct Places {
@@ -219,19 +219,27 @@ fn pauses(
             show_time(left)
         );
         ctx.explain(format!("port.{}.pause_time", port.name), show_time(time), Origin::Derived, why);
-        if pfc.tx && left <= gap && once.insert(("pfc.refresh", quanta, 0)) {
+        // It stands behind a frame that is leaving and a pause of another class.
+        let before = wire_bytes(longest_leaving(port, &config.ports).into()) + wire_bytes(MIN_FRAME_BYTES);
+        let busy = u128::from(before) * 8_000_000_000 / u128::from(rate.max(1));
+        let busy = u64::try_from(busy).unwrap_or(u64::MAX);
+        let (late, looked_at, remedy) = match config.platform {
+            Platform::Polled => (
+                busy.saturating_add(gap),
+                format!("the port is looked at every {} at least, and ", show_time(gap)),
+                "raise pause_quanta, lower refresh, or lower poll_gap",
+            ),
+            Platform::Simulated => (busy, String::new(), "raise pause_quanta, lower refresh, or lower mtu"),
+        };
+        if pfc.tx && left <= late && once.insert(("pfc.refresh", quanta, 0)) {
             let message = format!(
-                "a refresh on port `{}` is due {} before the pause ends, the port is looked at every {} at least: the peer could resume",
+                "a refresh on port `{}` is due {} before the pause ends, {looked_at}may find the line busy for {}: the peer could \
+                 resume",
                 port.name,
                 show_time(left),
-                show_time(gap)
+                show_time(busy)
             );
-            ctx.error(
-                at.rate,
-                "pfc.refresh",
-                message,
-                "raise pause_quanta, lower refresh, or lower poll_gap",
-            );
+            ctx.error(at.rate, "pfc.refresh", message, remedy);
         }
     }
     let format = &config.formats[port.format];

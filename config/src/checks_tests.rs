@@ -540,6 +540,12 @@ fn pauses_are_refreshed_in_time() {
     // 100 quanta at 25G last 2048 ns.
     let d = only_error("[pfc]\npause_quanta = 100\n", "pfc.refresh");
     assert!(d.message.contains("1.28us") && d.message.contains("10us"), "{d}");
+    // In virtual time nothing is looked at, but a frame of 9216 bytes may be leaving: 2.98 us, and a pause of another class.
+    let text = format!("{ROCE}{TWO}[pfc]\npause_quanta = 200\npoll_gap = \"100us\"\n");
+    let refused = crate::load_for(Platform::Simulated, "t", &text).unwrap_err();
+    let shown = shown(&refused);
+    assert!(shown.contains("pfc.refresh") && shown.contains("2.56us"), "{shown}");
+    assert!(crate::load_for(Platform::Simulated, "t", &text.replace("200", "400")).is_ok());
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns, mirrored);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
     let (schedulers, wreds, marks) = sched::read(ctx, root, &mut ports);
-    marking::resolve(ctx, &turns, &buffer, &wreds, &marks, &mut ports, &at);
+    marking::resolve(ctx, (platform, &turns), &buffer, &wreds, &marks, &mut ports, &at);
     let watchdog = pfc::read_watchdog(ctx, root, &ports);
     let lab = lab::read(ctx, root, &ports, &formats);
     let (flows, export) = flows::read(ctx, root, platform);

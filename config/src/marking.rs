@@ -9,7 +9,7 @@ use super::sched::{Marks, Wred};
 use super::types::{BufferConfig, DeviceKind, PgConfig, PortConfig, SharedLimit, WredConfig};
 use super::units::{SHARE, Threshold, show_rate, show_size};
 use weir_dataplane::mmu::headroom::bytes_in;
-use weir_dataplane::turn::Turns;
+use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::Nanos;
 
 /// Most bytes one user alone in the buffer may hold: its reserve and its part of the shared buffer,
@@ -90,7 +90,7 @@ fn feeders<'p>(
 /// Resolves marking profiles for every queue they are bound to.
 pub(super) fn resolve(
     ctx: &mut Ctx<'_>,
-    turns: &[Turns],
+    (platform, turns): (Platform, &[Turns]),
     buffer: &BufferConfig,
     wreds: &[Wred],
     marks: &Marks,
@@ -113,7 +113,9 @@ pub(super) fn resolve(
                 .min();
             let limits = Limits { alone: limit, crowded: full.map_or(limit, |f| f.0) };
             let lossless = first.is_some() || q.lossless;
-            let found = thresholds(ctx, wred, &ports[port], queue, &limits, (turns[port].gap, at[port].rate));
+            let polls = platform == Platform::Polled && ports[port].kind != DeviceKind::Pci;
+            let gap = polls.then_some(turns[port].gap);
+            let found = thresholds(ctx, wred, &ports[port], queue, &limits, (gap, at[port].rate));
             let Some((kmin, kmax)) = found else { continue };
             if kmin > kmax && once.insert(("wred.order", wred.at, 0)) {
                 let message =
@@ -179,15 +181,15 @@ fn polled_burst(rate: u64, gap: Nanos) -> u64 {
 /// Thresholds of the profile in bytes. Shares are of the limit that holds when all lossless groups are full: one of
 /// a moving limit has to hold when it is lowest (DEV-29). Automatic ones follow HPCC: kmax 400 KB at 25G, scaled with
 /// the rate, at least eight frames of 1500 bytes, at most three quarters of the limit of a group alone; kmin a
-/// quarter of kmax, at most half of the limit when all are full. On a virtual port kmin is at least the burst of a
-/// polling loop, which is no congestion.
+/// quarter of kmax, at most half of the limit when all are full. Where the far end polls, once in `gap` ns, kmin is at least the
+/// burst of its loop, which is no congestion.
 fn thresholds(
     ctx: &mut Ctx<'_>,
     wred: &Wred,
     port: &PortConfig,
     queue: usize,
     limits: &Limits,
-    (gap, at): (Nanos, Span),
+    (gap, at): (Option<Nanos>, Span),
 ) -> Option<(u64, u64)> {
     let key = format!("port.{}.queue.{queue}", port.name);
     let Limits { alone: limit, crowded } = *limits;
@@ -217,8 +219,8 @@ fn thresholds(
             let scaled = u128::from(rate) * 400_000 / 25_000_000_000;
             let scaled = u64::try_from(scaled).unwrap_or(u64::MAX).max(12_000);
             let mut why = format!("400KB at 25G, here {}", show_rate(rate));
-            let burst = polled_burst(rate, gap);
-            let wanted = if port.kind == DeviceKind::Pci { scaled } else { scaled.max(4 * burst) };
+            let burst = gap.map_or(0, |gap| polled_burst(rate, gap));
+            let wanted = scaled.max(4 * burst);
             if wanted > scaled {
                 why = format!(
                     "{why} would be {scaled}; the far end of a virtual port polls: 4 x its burst of {burst}"

@@ -133,7 +133,7 @@ fn run((qos, look): (&str, Look), shards: usize, tx_per_lcore: bool, seed: u64) 
     let rng = &mut Rng::new(seed);
     // The same classes in both; limits, weights of queues and ages differ.
     let slow = "[[scheduler]]\nname = \"slow\"\ntype = \"DWRR\"\npir = \"3G\"\n[[queue]]\nqueues = \"0-3\"\nscheduler = \"slow\"\n";
-    let other = format!("[pfc]\npause_quanta = 500\n{slow}");
+    let other = format!("[pfc]\npause_quanta = 1000\n{slow}");
     let mut both = ["", other.as_str()].map(|more| params(qos, more, shards, tx_per_lcore));
     both[1].ageing = Some(20_000);
     let mut switches = Switch::<OwnedFrame>::sharded(&both[0], shards).unwrap();
