@@ -339,6 +339,17 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         self.follow_link(port, now);
     }
 
+    /// The line of a port of this shard carries nothing any more, or something again, while frames go on being sent to it, as into a
+    /// cable that is cut. Pauses on both sides are forgotten (C14); the peer hears of those that still are when it is back.
+    pub fn set_carrier(&mut self, port: PortId, carrier: bool, now: Nanos) {
+        if carrier {
+            return self.ports[port.index()].generator.link_up();
+        }
+        self.ports[port.index()].link_down(now);
+        self.note_slow_path_queues(port);
+        self.note_held(port, now);
+    }
+
     /// LACP lets a port of this shard carry this from now on, where it is asked ([`super::PortParams::lacp`]). What waits at a port that may
     /// send no more is dropped as with [`Self::set_link`]; pauses stay, since the link does.
     pub fn set_lag_member(&mut self, port: PortId, member: LagMember, now: Nanos) {
@@ -379,11 +390,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         }
         match (was.has_link(), status.has_link()) {
             (false, true) => self.ports[port.index()].generator.link_up(),
-            (true, false) => {
-                self.ports[port.index()].link_down(now);
-                self.note_slow_path_queues(port);
-                self.note_held(port, now);
-            }
+            (true, false) => self.set_carrier(port, false, now),
             // The link stays as it was; what waits there, if anything, is lost for another reason from now on.
             _ => {}
         }

@@ -230,6 +230,11 @@ impl Nic {
         self.turns.expect(at, sender.flow().priority, &due);
     }
 
+    /// The cable is cut: nothing the link partner said holds any more.
+    pub fn lose_carrier(&mut self, now: Nanos) {
+        self.reaction.link_down(now);
+    }
+
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         self.carried = None;

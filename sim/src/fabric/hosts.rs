@@ -315,6 +315,15 @@ impl Host {
         }
     }
 
+    /// Its cable is cut, or whole again: pauses on both sides are forgotten. An engine has none.
+    pub fn set_carrier(&mut self, carrier: bool, now: Nanos) {
+        match self {
+            Self::Roce(host) if !carrier => host.lose_carrier(now),
+            Self::RcLink(nic) => nic.set_carrier(carrier, now),
+            Self::Roce(_) | Self::Engine(_) => {}
+        }
+    }
+
     /// Frames of data it has taken, where they may wait in a memory before they arrive.
     pub fn frames_taken(&self) -> Option<u64> {
         if let Self::RcLink(nic) = self { Some(nic.frames_taken()) } else { None }

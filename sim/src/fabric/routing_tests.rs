@@ -224,24 +224,72 @@ fn without_any_path_frames_are_dropped_by_name() {
 /// A PFC frame that a failed link lost is no reason to look for a `pause_loss`.
 #[test]
 fn pauses_that_a_failed_link_lost_are_not_put_down_to_pause_loss() {
-    let of = |link: &str| {
+    let of = |link: &str, at: u64| {
         play(&format!(
             "name = \"t\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[link]\n{link}[host]\npfc_priorities = []\ntimeout = \
              \"200us\"\n[switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n[[failure]]\na = \"h0\"\nb = \"s0\"\n\
-             at = \"60us\"\nrepair = \"600us\"\n[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"2MB\"\n"
+             at = \"{at}ns\"\nrepair = \"600us\"\n[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"2MB\"\n"
         ))
     };
     let says = |report: &Report, what: &str| {
         report.why.iter().any(|w| w.starts_with("s0 port 0 dropped") && w.contains(what))
     };
-    let failed = of("");
+    // With a pause on the cable.
+    let sent = of("", 500_000).timeline.pauses.into_iter().find(|p| p.peer == "h0").unwrap().from_ns;
+    let failed = of("", sent + 300);
     assert!(failed.links.iter().any(|l| l.lost_pauses > 0 && l.to == "h0"), "{:?}", failed.why);
     assert!(
         says(&failed, "h0 went on sending when it was paused") && !says(&failed, "pause_loss"),
         "{:?}",
         failed.why
     );
-    assert!(says(&of("pause_loss = 0.5\n"), "Remedy: a `pause_loss` of 0 for that link"));
+    assert!(says(&of("pause_loss = 0.5\n", sent + 300), "Remedy: a `pause_loss` of 0 for that link"));
+}
+
+/// The cable between two switches, or of a host, is cut for a microsecond: whatever pause or resume frame was on it, nobody is held back
+/// by what is forgotten, and who must be is told again (C14).
+#[test]
+fn a_link_that_comes_back_has_no_pauses_of_before() {
+    let flow = |from: &str| {
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"c\"\nbytes = \"1MB\"\n")
+    };
+    let link = |a: &str, b: &str| format!("[[topology.links]]\na = \"{a}\"\nb = \"{b}\"\n");
+    let links =
+        [("a", "s0"), ("s0", "s1"), ("s1", "c"), ("b", "s1"), ("d", "s1")].map(|(a, b)| link(a, b)).concat();
+    let fabric = |hosts: &str, more: &str| {
+        play(&format!(
+            "name = \"t\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"c\", \"d\"]\nswitches = \
+             [\"s0\", \"s1\"]\n{links}[link]\nrate = \"10G\"\n[host]\ntimeout = \"200us\"\n{hosts}[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = 30000\n[switch.config.port_defaults]\nmtu = \
+             1600\n{}{more}",
+            ["a", "b", "d"].map(flow).concat()
+        ))
+    };
+    for hosts in ["", "protocol = \"rclink\"\n", "protocol = \"rclink\"\n[host.rclink]\nread_rate = \"6G\"\n"]
+    {
+        let whole = fabric(hosts, "");
+        let last = |report: &Report| report.fct_ns.unwrap().max;
+        let pause = whole.timeline.pauses.iter().filter(|p| p.node == "s1" && p.peer == "s0").nth(3).unwrap();
+        for (a, b) in [("s0", "s1"), ("a", "s0"), ("s1", "c")] {
+            for at in [pause.from_ns, pause.to_ns]
+                .into_iter()
+                .flat_map(|at| (0..8).map(move |n| at + 400 * n - 800))
+            {
+                let failure = format!(
+                    "[routing]\nconvergence = \"1s\"\n[[failure]]\na = \"{a}\"\nb = \"{b}\"\nat = \"{at}ns\"\nrepair = \"{}ns\"\n",
+                    at + 1_000
+                );
+                let cut = fabric(hosts, &failure);
+                let dropped: u64 = cut.ports().flat_map(|(_, port)| port.drops.values()).sum();
+                // What was lost is sent again after a timeout at most.
+                assert!(
+                    dropped == 0 && last(&cut) < last(&whole) + 700_000,
+                    "{hosts} {a} {b} {at}: {dropped} {} {}",
+                    last(&cut),
+                    last(&whole)
+                );
+            }
+        }
+    }
 }
 
 /// A permutation of small flows in this topology.

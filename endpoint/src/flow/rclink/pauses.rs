@@ -33,11 +33,23 @@ impl Pauses {
         for priority in (0..PRIORITIES).filter(|priority| pfc.enable >> priority & 1 == 1) {
             if pfc.time[priority] > 0 {
                 self.since[priority].get_or_insert(now);
-            } else if let Some(from) = self.since[priority].take() {
-                let is_room = self.ended.len() < MOST;
-                self.left_out += u64::from(!is_room);
-                self.ended.extend(is_room.then_some(HeldBack { priority: priority as u8, from, to: now }));
+            } else {
+                self.end(priority, now);
             }
+        }
+    }
+
+    /// The cable is cut: the link partner forgets what it was told.
+    #[cold]
+    pub fn end_all(&mut self, now: Nanos) {
+        (0..PRIORITIES).for_each(|priority| self.end(priority, now));
+    }
+
+    fn end(&mut self, priority: usize, now: Nanos) {
+        if let Some(from) = self.since[priority].take() {
+            let is_room = self.ended.len() < MOST;
+            self.left_out += u64::from(!is_room);
+            self.ended.extend(is_room.then_some(HeldBack { priority: priority as u8, from, to: now }));
         }
     }
 

@@ -65,6 +65,14 @@ impl RcLinkNic {
         ends.any(|(qp, end)| self.endpoint.has_room(qp as u16) && end.open(now).is_some())
     }
 
+    /// The cable is cut, or whole again: pauses on both sides are forgotten.
+    pub fn set_carrier(&mut self, carrier: bool, now: Nanos) {
+        self.endpoint.set_carrier(carrier, now);
+        if !carrier {
+            self.held_back.end_all(now);
+        }
+    }
+
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
         self.run(now);

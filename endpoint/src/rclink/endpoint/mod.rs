@@ -386,6 +386,15 @@ impl Endpoint {
         &self.reaction
     }
 
+    /// The cable is cut, or whole again: pauses on both sides are forgotten; the link partner hears of those that still are when it is back.
+    pub fn set_carrier(&mut self, carrier: bool, now: Nanos) {
+        if carrier {
+            return self.generator.link_up();
+        }
+        self.generator.link_down(now);
+        self.reaction.link_down(now);
+    }
+
     fn free_credits(&mut self, peer: usize, channel: u8, cost: u32, now: Nanos) {
         let FlowControl::Cbfc { credits, interval } = &self.config.flow_control else { return };
         self.peers.free(peer, channel & 7, cost, credits, now.saturating_add(*interval));

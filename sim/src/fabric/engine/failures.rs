@@ -7,11 +7,11 @@ use crate::fabric::faults::Faults;
 use crate::fabric::routes::Routes;
 use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::PS;
-use crate::fabric::topology::Plan;
+use crate::fabric::topology::{End, Plan};
 use std::sync::Arc;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
-use weir_dataplane::types::Nanos;
+use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
 
 /// A failure of a link, or its repair.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,7 @@ impl Fabric<'_> {
     /// A link fails, and what is on it is lost; or a failure of it is repaired.
     pub(super) fn change_link(&mut self, change: usize) {
         let LinkChange { link, up, .. } = self.failures[change];
+        let was_down = self.lines[2 * link].is_down();
         for dir in [2 * link, 2 * link + 1] {
             let failures = &mut self.lines[dir].failures;
             if up {
@@ -72,8 +73,32 @@ impl Fabric<'_> {
                 self.cut(dir);
             }
         }
+        if self.lines[2 * link].is_down() != was_down {
+            let ends = self.plan.links[link].ends;
+            ends.into_iter().for_each(|end| self.change_carrier(end, up));
+        }
         let routed = self.now.saturating_add(self.spec.routing.convergence.0.saturating_mul(PS));
         self.at(routed, Event::Converge { change: change as u32 });
+    }
+
+    /// The link at a port has carried nothing since now, or carries again: the pauses that its ends told each other are forgotten, and
+    /// those that still are are told anew (C14).
+    fn change_carrier(&mut self, end: End, carrier: bool) {
+        let ns = self.ns();
+        if let Some(s) = end.node.checked_sub(self.plan.hosts) {
+            let id = PortId(end.port as u16);
+            if !carrier {
+                let told = self.switches[s].part(end.port).generator(id).paused_mask();
+                (0..PRIORITIES)
+                    .filter(|priority| told >> priority & 1 == 1)
+                    .for_each(|priority| self.note_held_back(s, end.port, priority, false));
+            }
+            self.switches[s].parts.iter_mut().for_each(|part| part.set_carrier(id, carrier, ns));
+            self.kick_core(s);
+        } else {
+            self.hosts[end.node].set_carrier(carrier, ns);
+        }
+        self.try_transmit(self.out[end.node][end.port]);
     }
 
     /// Loses the frames whose last bit has not come out of `dir`.

@@ -86,13 +86,18 @@ impl Fabric<'_> {
         let Some(times) = frame.bytes().get(17..18 + 2 * PRIORITIES) else { return };
         for priority in (0..PRIORITIES).filter(|p| times[0] >> p & 1 == 1) {
             let pause = times[1 + 2 * priority] | times[2 + 2 * priority] != 0;
-            let more = self.timeline.pfc(self.first_port[s] + port, priority, self.now_ns, pause);
-            self.switches[s].pausing += i32::from(more);
-            self.switches[s].holding[port] += more;
+            self.note_held_back(s, port, priority, pause);
         }
         let node = &mut self.switches[s];
         let next = node.part(port).generator(PortId(port as u16)).next_deadline();
         node.refresh_at = node.refresh_at.min(next);
+    }
+
+    /// A port holds a priority back from now on, or does not any more.
+    pub(super) fn note_held_back(&mut self, s: usize, port: usize, priority: usize, pause: bool) {
+        let more = self.timeline.pfc(self.first_port[s] + port, priority, self.now_ns, pause);
+        self.switches[s].pausing += i32::from(more);
+        self.switches[s].holding[port] += more;
     }
 
     /// Brings the queue depth of a port up to date.
