@@ -81,8 +81,13 @@ pub trait CongestionControl: Debug + Send {
     /// A frame of `bytes` (without FCS) was sent.
     fn on_sent(&mut self, _bytes: u64, _now: Nanos) {}
 
-    /// Something was lost: a NAK for a gap, or a timeout.
+    /// An answer says that something was lost.
     fn on_loss(&mut self, _now: Nanos) {}
+
+    /// No answer came in time.
+    fn on_timeout(&mut self, now: Nanos) {
+        self.on_loss(now);
+    }
 
     /// When [`run_timers`](Self::run_timers) has something to do.
     fn next_timer(&self) -> Option<Nanos> {

@@ -54,7 +54,7 @@ pub struct Swift {
     frame_bits: u64,
     acked: u64,
     last_decrease: Nanos,
-    losses: u32,
+    timeouts: u32,
 }
 
 impl Swift {
@@ -71,7 +71,7 @@ impl Swift {
             frame_bits: 0,
             acked: 0,
             last_decrease: 0,
-            losses: 0,
+            timeouts: 0,
         }
     }
 
@@ -116,7 +116,7 @@ impl CongestionControl for Swift {
         let p = self.params;
         let packets = ack.acked.saturating_sub(self.acked) as f64 / p.payload as f64;
         self.acked = self.acked.max(ack.acked);
-        (self.rtt, self.losses) = (ack.rtt, 0);
+        (self.rtt, self.timeouts) = (ack.rtt, 0);
         let (delay, target) = (ack.rtt as f64, self.target());
         if delay < target {
             let step = if self.cwnd >= 1.0 { p.ai / self.cwnd * packets } else { p.ai * packets };
@@ -131,9 +131,17 @@ impl CongestionControl for Swift {
         self.frame_bits = wire_bytes(bytes) * 8;
     }
 
+    // Whoever is told of a loss is answered: only silence counts towards the smallest window.
     fn on_loss(&mut self, now: Nanos) {
-        self.losses += 1;
-        if self.losses >= self.params.retx_reset {
+        self.timeouts = 0;
+        if self.may_decrease(now) {
+            self.set(self.cwnd * (1.0 - self.params.max_mdf), now);
+        }
+    }
+
+    fn on_timeout(&mut self, now: Nanos) {
+        self.timeouts += 1;
+        if self.timeouts >= self.params.retx_reset {
             self.set(self.params.min_cwnd, now);
         } else if self.may_decrease(now) {
             self.set(self.cwnd * (1.0 - self.params.max_mdf), now);
@@ -197,6 +205,21 @@ mod tests {
             swift.on_ack(&ack(1_000_200 + i, 3000 + i * 1000, 20_000));
         }
         assert!((swift.cwnd() - 51.0).abs() < 0.02, "{}", swift.cwnd());
+    }
+
+    /// Algorithm 1: timeouts in a row are counted, losses that somebody tells of are not, however many at once.
+    #[test]
+    fn only_silence_leads_to_the_smallest_window() {
+        let mut swift = Swift::new(params());
+        swift.on_ack(&ack(900_000, 1000, 20_000));
+        (0..20).for_each(|i| swift.on_loss(1_000_000 + i));
+        assert!((swift.cwnd() - 50.0).abs() < 1e-9, "one decrease per round trip: {}", swift.cwnd());
+        (0..4).for_each(|i| swift.on_timeout(2_000_000 + i));
+        swift.on_loss(3_000_000);
+        (0..4).for_each(|i| swift.on_timeout(4_000_000 + i));
+        assert!(swift.cwnd() > 1.0, "{}", swift.cwnd());
+        swift.on_timeout(5_000_000);
+        assert!((swift.cwnd() - 0.001).abs() < 1e-9, "{}", swift.cwnd());
     }
 
     #[test]

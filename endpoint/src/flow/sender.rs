@@ -436,7 +436,9 @@ impl Sender {
                     self.flight.stop_clock();
                 }
             }
-            self.on_loss(now);
+            if let Some(control) = &mut self.control {
+                control.on_timeout(now);
+            }
         }
         if now >= self.tail_probe()
             && let Some(repair) = &mut self.repair

@@ -4,7 +4,7 @@
 //! alone. What a model has no word for is refused, not ignored.
 
 use super::FabricError;
-use super::spec::{CoreKind, FabricSpec};
+use super::spec::{CoreKind, FabricSpec, FrameType};
 use super::units::{Duration, Size};
 use crate::models::hpcc::{Hpcc, HpccParams, RESERVE, RESUME_OFFSET};
 use crate::models::ns3dc::{AbmParams, DcParams, Ns3Dc, PerQueue};
@@ -117,6 +117,12 @@ impl Policy {
                 return Err(wrong(
                     "behind a crossbar each input has a memory of its own, and a published model is one buffer: \
                      take `switch.core` out, or the policy",
+                ));
+            }
+            _ if spec.workloads.iter().any(|w| w.frames == FrameType::Type2) => {
+                return Err(wrong(
+                    "a published model has no word for frames that go to several ports: take the workloads with \
+                     `type = \"type2\"` out, or the policy",
                 ));
             }
             Self::Abm { window: Duration { 0: 0, .. } } => {

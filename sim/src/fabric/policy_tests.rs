@@ -313,6 +313,11 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
         );
         assert!(error.contains(expected), "{with}: {error}");
     }
+    let many =
+        "[host.rclink]\n[[workload]]\nkind = \"flow\"\ntype = \"type2\"\nfrom = \"h0\"\nbytes = \"30KB\"\n";
+    let many = text("policy = \"dt\"", many).replace("[host]", "[host]\nprotocol = \"rclink\"");
+    let error = load("policy.toml", &many).and_then(|spec| run(&spec)).unwrap_err().to_string();
+    assert!(error.contains("frames that go to several ports"), "{error}");
     let own = text("policy = \"hpcc\"", MIXED).replace("stop_time", "profile = \"ns3-hpcc\"\nstop_time");
     let error = load("policy.toml", &own).and_then(|spec| run(&spec)).unwrap_err().to_string();
     assert!(error.contains("profile"), "{error}");
