@@ -21,7 +21,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// A sender that has something to do: its turn is after that of all others.
+    /// A sender that has something to do: its turn is at the end of the round that is under way, as in the published simulator. Those
+    /// that have had their turn in this round wait for it.
     pub fn join(&mut self, sender: u32) {
         if self.senders.len() == self.times.room() {
             self.make_room();
