@@ -78,6 +78,26 @@ def test_folders_of_workers_that_were_killed_are_removed(weir: str, plan: Path, 
     assert (tmp_path / "tmp/weir-sim-other").exists()
 
 
+def test_files_that_are_named_by_absolute_paths_go_with_the_plan(weir: str, plan: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    for folder in ("fabrics", "matrices"):
+        (here / folder).mkdir(parents=True)
+    base = here / "fabrics/base.toml"
+    base.write_text((plan.parent / "fabrics/base.toml").read_text() + f'[[workload]]\nkind = "htsim_matrix"\nfile = "{here}/matrices/a.cm"\n')
+    axis = f"[[axis]]\nkey = \"workload.1.file\"\nvalues = [\"{here}/matrices/a.cm\", '{here}/fabrics/../matrices/b.cm']\n"
+    (here / "plan.toml").write_text(f'name = "absolute"\nbase = "{base}"\n{axis}')
+    for name, size in [("a", 30_000), ("b", 90_000)]:
+        (here / f"matrices/{name}.cm").write_text(f"Nodes 4\nConnections 1\n0->1 start 0 size {size}\n")
+    sweep(weir, here / "plan.toml", tmp_path / "whole")
+    packed = task.pack(Plan.read(here / "plan.toml", weir=weir).files)
+    # The worker's machine has nothing of it.
+    here.rename(tmp_path / "there")
+    played: dict[str, bytes] = {}
+    for point in range(2):
+        played |= task.play(packed, weir, "tables", point, 2)[1]
+    assert played == files(tmp_path / "whole") and len(played) > 4
+
+
 def test_a_plan_that_a_worker_refuses_is_named_as_it_is_here(weir: str, plan: Path) -> None:
     packed = task.pack(Plan.read(plan, weir=weir).files)
     root, name, contents = packed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,12 +23,28 @@ LOCK = "worker.lock"
 Packed = tuple[str, str, Mapping[str, bytes]]
 
 
+#: A string of TOML that is an absolute path.
+ABSOLUTE = re.compile(rb"""(?<=["'])/[^"'\n]*(?=["'])""")
+
+
 def pack(files: Sequence[Path]) -> Packed:
-    """The plan, which is the first of `files`, with all of them."""
+    """The plan, which is the first of `files`, with its base, the second, and all others: none is named by an absolute path any more."""
     paths = [os.path.abspath(file) for file in files]
     root = os.path.commonpath([os.path.dirname(path) for path in paths])
-    contents = {os.path.relpath(path, root): Path(path).read_bytes() for path in paths}
-    return root, os.path.relpath(paths[0], root), contents
+    plan, base = paths[:2]
+    folders = {os.path.dirname(path) for path in paths}
+
+    def relative(name: re.Match[bytes]) -> bytes:
+        path = os.path.normpath(os.fsdecode(name[0]))
+        # Of files of ranks, which share a name, the folder alone is known.
+        if os.path.dirname(path) not in folders:
+            return name[0]
+        # A base is looked for beside the plan, all others beside the base.
+        return os.fsencode(os.path.relpath(path, os.path.dirname(plan if path == base else base)))
+
+    contents = {path: Path(path).read_bytes() for path in paths}
+    contents |= {path: ABSOLUTE.sub(relative, contents[path]) for path in (plan, base)}
+    return root, os.path.relpath(plan, root), {os.path.relpath(path, root): content for path, content in contents.items()}
 
 
 def sweep_folders() -> None:
