@@ -47,6 +47,16 @@ def test_tables_have_what_weir_wrote(weir: str, out: Path) -> None:
 
 @pytest.mark.parametrize("what", ["slowdown", "queue", "pause", "busbw"])
 def test_plots_show_every_setting(weir: str, out: Path, tmp_path: Path, what: str) -> None:
+    shows_settings(weir, out, tmp_path, what)
+
+
+def test_busbw_of_one_size_shows_every_setting(weir: str, plan: Path, tmp_path: Path) -> None:
+    plan.write_text(plan.read_text().replace('["40KB", "200KB"]', '["40KB"]'))
+    sweep(weir, plan, tmp_path / "out")
+    shows_settings(weir, tmp_path / "out", tmp_path, "busbw")
+
+
+def shows_settings(weir: str, out: Path, tmp_path: Path, what: str) -> None:
     picture = tmp_path / f"{what}.png"
     assert main(["plot", what, str(out), "--weir", weir, "--out", str(picture)]) == 0
     pixels = matplotlib.image.imread(picture)[..., :3]

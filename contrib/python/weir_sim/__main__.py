@@ -111,8 +111,8 @@ def _plot(args: argparse.Namespace) -> int:
         if column not in table:
             raise WeirError(f"--by {column}: there is no such column; there are {', '.join(map(str, table.columns))}")
     by = args.by or results.settings(table, args.folders)
-    # The axis of busbw is the size, whatever key sets it.
-    if args.what == "busbw" and not args.by:
+    # The axis of busbw is the size, whatever key sets it, where there are several.
+    if args.what == "busbw" and not args.by and table["bytes"].nunique() > 1:
         by = [key for key in by if key == "run" or table.groupby(key)["bytes"].nunique().max() > 1]
     try:
         draw(table, by).savefig(args.out)
