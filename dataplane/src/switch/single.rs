@@ -11,7 +11,23 @@ use super::{Observer, OwnPort, Switch};
 use crate::egress::{BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
+use crate::rng::Rng;
 use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+
+/// A frame that has left its queue, and has its line before it.
+#[derive(Debug)]
+pub struct Dequeued<F> {
+    /// The frame.
+    pub frame: F,
+    meta: Meta,
+}
+
+impl<F> Dequeued<F> {
+    /// The port it came by.
+    pub fn in_port(&self) -> PortId {
+        PortId(self.meta.header.in_port)
+    }
+}
 
 impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// [`Switch::receive`] of one frame. It goes the short way if a decision about its kind is kept and nothing is to be done to it
@@ -84,13 +100,53 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
             shaper.pay_and_open(front.wire);
         }
         port.scheduler.sent(queue, 1, front.wire, front.wire);
-        if let Some(bursts) = &mut port.bursts {
-            bursts.shrunk(queue, queues.bytes(out, queue), now);
-        }
-        let sent = Staged { header, totals: front.totals, out, paused_ns };
-        port.note_sent(&sent, now);
-        self.release_staged(&sent);
+        self.gone(&Staged { header, totals: front.totals, out, paused_ns }, now);
         Some(frame)
+    }
+
+    /// The next frame of a queue, for who has a switch for each input and joins them to outputs: whether it is its turn, and whether
+    /// its peer lets it go, is theirs to know. For this switch it has been sent; whether it is marked is seen when it leaves by its line
+    /// ([`Switch::mark_departing`]). Only for a switch that [is plain](Switch::is_plain).
+    pub fn dequeue_one(&mut self, out: PortId, queue: usize, now: Nanos) -> Option<Dequeued<F>> {
+        debug_assert!(self.is_plain());
+        let held_ns = self.held_ns(out.index() * PRIORITIES + queue, now);
+        let Self { ports, queues, admission, .. } = self;
+        if ports[out.index()].flushing >> queue & 1 == 1 {
+            return None;
+        }
+        let (ix, _) = queues.front(out, queue)?;
+        let (frame, meta) = queues.batch_mut(ix)?.pop(|len| admission.charge(len))?;
+        let totals = self.totals_of_one(&meta);
+        self.queues.left(out, queue, totals);
+        let paused_ns = held_ns.saturating_sub(meta.held_ns);
+        self.gone(&Staged { header: meta.header, totals, out, paused_ns }, now);
+        Some(Dequeued { frame, meta })
+    }
+
+    /// A frame that was dequeued leaves by its line, and leaves so many bytes of its queue behind, in all switches together: it is
+    /// marked as one of [`Switch::transmit`] is.
+    pub fn mark_departing(
+        &mut self,
+        out: PortId,
+        Dequeued { frame, meta }: &mut Dequeued<F>,
+        depth: u64,
+        rng: &mut Rng,
+    ) {
+        let port = &mut self.ports[out.index()];
+        port.mark_departing(frame, meta, depth, rng);
+        port.stats.ecn_seen_ce[usize::from(meta.header.queue)] += u64::from(meta.header.is_ce());
+    }
+
+    /// A frame has left its queue.
+    #[inline]
+    fn gone(&mut self, sent: &Staged, now: Nanos) {
+        let (out, queue) = (sent.out, usize::from(sent.header.queue));
+        let port = &mut self.ports[out.index()];
+        if let Some(bursts) = &mut port.bursts {
+            bursts.shrunk(queue, self.queues.bytes(out, queue), now);
+        }
+        port.note_sent(sent, now);
+        self.release_staged(sent);
     }
 
     /// Nobody is shown or given a copy of what leaves, and no other shard sends any of it.

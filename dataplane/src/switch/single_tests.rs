@@ -107,3 +107,63 @@ fn one_by_one_is_as_in_bursts_of_one() {
     }
     assert!(all.iter().all(|count| *count > 100), "{all:?}");
 }
+
+/// Lets a port send a data frame, and the other switch give up one of the same queue, which is marked by what is left there.
+fn dequeue([one, other]: &mut [Switch<OwnedFrame>; 2], port: PortId, now: Nanos) -> [Vec<Vec<u8>>; 2] {
+    let before: Vec<u32> = (0..PRIORITIES).map(|queue| one.queue_frames(port, queue)).collect();
+    let sent = one.transmit_one(port, now);
+    let queue = (0..PRIORITIES).find(|queue| one.queue_frames(port, *queue) < before[*queue]);
+    let dequeued = queue.and_then(|queue| {
+        let mut taken = other.dequeue_one(port, queue, now)?;
+        let depth = other.queue_bytes(port, queue);
+        other.mark_departing(port, &mut taken, depth, &mut Rng::new(1));
+        Some(taken.frame)
+    });
+    [sent, dequeued].map(|frame| frame.iter().map(|frame| frame.bytes().to_vec()).collect())
+}
+
+/// What is dequeued for a crossbar is counted, released and marked as what is sent.
+#[test]
+fn dequeued_for_a_crossbar_is_as_sent() {
+    let mut marked = 0;
+    for seed in 1..=30 {
+        let mut dice = Dice(Rng::new(seed));
+        let mut params = crowded(&mut dice);
+        (params.mirrors, params.mmu.mirror) = (Vec::new(), 0);
+        for law in params.ports.iter_mut().flat_map(|port| port.mark.iter_mut().chain(&mut port.early_drop)) {
+            // What is drawn does not matter.
+            law.iter_mut().for_each(|law| (law.kmax, law.pmax) = (law.kmin, ONE_Q32));
+        }
+        let mut both = [(); 2].map(|()| Switch::<OwnedFrame>::new(params.clone()).unwrap());
+        let (frames, mut now) = (pool(&mut dice), 1_000);
+        for step in 0..2000 {
+            let what = format!("seed {seed}, step {step}");
+            now += dice.one(&[100, 1_000, 8_000]);
+            let id = PortId(dice.below(PORTS.into()) as u16);
+            match dice.below(120) {
+                0..4 => {
+                    let pause =
+                        PfcFrame::uniform(1 << 3 | 1, dice.one(&[0, 100, 2000])).encode(Mac::from_u64(2));
+                    both.iter_mut().for_each(|switch| switch.receive_one(id, OwnedFrame::new(pause), now));
+                }
+                4..60 => {
+                    let frame = numbered(&frames[id.index()][dice.below(3)], step);
+                    both.iter_mut().for_each(|switch| switch.receive_one(id, frame.clone(), now));
+                }
+                _ => {
+                    let [sent, dequeued] = dequeue(&mut both, id, now);
+                    assert_eq!(sent, dequeued, "{what}");
+                }
+            }
+            let [a, b] = &both;
+            assert_eq!(a.stats(id), b.stats(id), "{what}");
+            assert_eq!(a.conservation(), b.conservation(), "{what}");
+            assert_eq!(a.gauges(id, now).pg_used, b.gauges(id, now).pg_used, "{what}");
+        }
+        both.iter().for_each(assert_conserved);
+        let [_, other] = &both;
+        marked +=
+            (0..PORTS).map(|port| other.stats(PortId(port)).ecn_marked.iter().sum::<u64>()).sum::<u64>();
+    }
+    assert!(marked > 100, "{marked}");
+}

@@ -229,7 +229,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         self.release_from_group(&meta.header, self.totals_of_one(meta));
     }
 
-    fn totals_of_one(&self, meta: &Meta) -> BatchTotals {
+    pub(super) fn totals_of_one(&self, meta: &Meta) -> BatchTotals {
         let bytes = u32::from(meta.len);
         BatchTotals { frames: 1, bytes, charge: self.admission.charge(bytes) }
     }
@@ -373,10 +373,7 @@ impl<F: Frame> OwnPort<F> {
         let queue = departure.queue;
         let (mut frame, meta) = batch.pop(&departure.charge_of)?;
         let len = u32::from(meta.len);
-        let (depth, wred) = (standing.depth - u64::from(len), self.mark[queue]);
-        if depth > wred.kmin && wred.decide(depth, departure.rng.next_u32()) {
-            self.mark(&mut frame, &meta);
-        }
+        self.mark_departing(&mut frame, &meta, standing.depth - u64::from(len), departure.rng);
         self.stats.ecn_seen_ce[queue] += u64::from(meta.header.is_ce());
         let wire = wire_bytes(u64::from(len));
         let totals = BatchTotals { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
@@ -522,6 +519,15 @@ impl<F: Frame> OwnPort<F> {
             self.stats.tx_control += 1;
         } else {
             self.stats.tx_control_no_memory += 1;
+        }
+    }
+
+    /// A frame departs and leaves this depth behind: it is marked if the law of its queue says so.
+    #[inline(always)]
+    pub(super) fn mark_departing(&mut self, frame: &mut F, meta: &Meta, depth: u64, rng: &mut Rng) {
+        let wred = self.mark[usize::from(meta.header.queue) % PRIORITIES];
+        if depth > wred.kmin && wred.decide(depth, rng.next_u32()) {
+            self.mark(frame, meta);
         }
     }
 

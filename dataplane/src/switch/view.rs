@@ -259,6 +259,12 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         self.queues.bytes(port, queue)
     }
 
+    /// So many bytes are taken to be in an egress queue, for who has several switches before one line: what a frame that comes does by
+    /// the depth it finds, it does by that of all of them. To be taken back before anything leaves the queue.
+    pub fn assume_queue_bytes(&mut self, port: PortId, queue: usize, bytes: u64) {
+        self.queues.assume_bytes(port, queue, bytes);
+    }
+
     /// Those of them that came in by `input`.
     pub fn queue_bytes_from(&self, input: PortId, port: PortId, queue: usize) -> u64 {
         self.queues.bytes_from(input, port, queue)

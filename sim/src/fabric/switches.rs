@@ -190,7 +190,7 @@ fn in_words_of_the_file(
 }
 
 /// Seed of everything random in the switch of `node`.
-fn seed_of(spec: &FabricSpec, node: usize) -> u64 {
+pub(super) fn seed_of(spec: &FabricSpec, node: usize) -> u64 {
     spec.seed.wrapping_add(node as u64) & 0xffff_ffff
 }
 

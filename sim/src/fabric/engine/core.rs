@@ -1,10 +1,11 @@
 //! A switch whose inputs and outputs are joined by a crossbar (`[switch] core`): real frames, real admission.
 //!
 //! Every input has a memory of its own, as an input-queued switch has: a whole weir switch that receives by this one
-//! port. Its queues towards output `o` are the virtual output queues of (input, o), so admission, PFC towards the peer of
-//! the input and marking are those of weir. An arbiter of [`crate::crossbar`] matches inputs and outputs slot by slot, each output
+//! port. Its queues towards output `o` are the virtual output queues of (input, o), so admission and PFC towards the peer of
+//! the input are those of weir. An arbiter of [`crate::crossbar`] matches inputs and outputs slot by slot, each output
 //! by the schedule among classes that its port has, whatever input they wait at; what has crossed waits at the [`output`], which
-//! grants nothing to a class of which it holds enough. A PFC frame from the peer of an output is obeyed by all inputs.
+//! grants nothing to a class of which it holds enough. A PFC frame from the peer of an output is obeyed by all inputs. A
+//! frame is marked by weir's law as it leaves by the line, by all that waits for that still (DEV-28).
 
 mod output;
 
@@ -18,14 +19,17 @@ use crate::crossbar::{
 use crate::fabric::FabricError;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
-use crate::fabric::switches::FabricSwitch;
+use crate::fabric::switches::{self, FabricSwitch};
 use crate::fabric::time::{PS, Ps};
+use arrayvec::ArrayVec;
 use std::collections::VecDeque;
 use std::ops::Range;
 use toml::Value;
 use weir_config::Config;
 use weir_config::runtime::queue_schedules;
 use weir_dataplane::frame::Frame;
+use weir_dataplane::rng::Rng;
+use weir_dataplane::switch::Dequeued;
 use weir_dataplane::types::{Nanos, PRIORITIES, PortId, wire_bytes};
 
 /// A frame that has left its input.
@@ -35,7 +39,7 @@ struct Crossing {
     /// Egress queue it was in.
     queue: usize,
     /// `None`: its first cell is at the output already (packet mode).
-    frame: Option<SimFrame>,
+    frame: Option<Dequeued<SimFrame>>,
     cells_left: u64,
     /// Bytes of the wire that its class has not been charged with: each cell is with its part (cell mode).
     uncharged: u64,
@@ -44,7 +48,7 @@ struct Crossing {
 }
 
 /// A frame that reaches its output with the next slot: output, queue, frame.
-type Landing = (usize, usize, SimFrame);
+type Landing = (usize, usize, Dequeued<SimFrame>);
 
 /// A crossbar and what is in it.
 pub(super) struct Core {
@@ -54,9 +58,7 @@ pub(super) struct Core {
     slot: Ps,
     cell_bytes: u64,
     output_buffer: u64,
-    /// Bytes of each input for each output by queue, `[input][output][queue]`, and the outputs that each has any for, a bit
-    /// each.
-    voqs: Vec<Vec<[u64; PRIORITIES]>>,
+    /// Outputs that each input may hold something for, a bit each.
     wanted: Vec<u64>,
     /// One queue per input: outputs in the order of arrival.
     fifos: Option<Vec<VecDeque<u8>>>,
@@ -65,6 +67,8 @@ pub(super) struct Core {
     crossing: Vec<Crossing>,
     landing: Vec<Landing>,
     outputs: Vec<Output>,
+    /// Of marks: as those of a switch without a crossbar.
+    rng: Rng,
     /// Begin of the last slot.
     last: Option<Ps>,
     /// The slot that is in the event queue.
@@ -127,7 +131,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 }
 
 impl Core {
-    /// For a switch with this configuration and these line rates, bit/s; `None`: its core is output-queued.
+    /// For the switch of `node` with this configuration and these line rates, bit/s; `None`: its core is output-queued.
     ///
     /// # Errors
     /// More ports than a crossbar has.
@@ -135,9 +139,9 @@ impl Core {
         spec: &FabricSpec,
         config: &Config,
         rates: &[u64],
-        seed: u64,
+        node: usize,
     ) -> Result<Option<Box<Self>>, FabricError> {
-        let (s, ports) = (&spec.switch, rates.len());
+        let (s, ports, seed) = (&spec.switch, rates.len(), spec.seed ^ (node as u64) << 32);
         let arbiter: Box<dyn Arbiter> = match s.core {
             CoreKind::OutputQueued => return Ok(None),
             CoreKind::Islip => {
@@ -167,29 +171,25 @@ impl Core {
             slot: (slot as Ps).max(1),
             cell_bytes: s.cell.0,
             output_buffer: s.output_buffer.0,
-            voqs: vec![vec![[0; PRIORITIES]; ports]; ports],
             wanted: vec![0; ports],
             fifos: (s.core == CoreKind::Fifo).then(|| vec![VecDeque::new(); ports]),
             demand: Demand::new(ports.max(1), PRIORITIES),
             crossing: Vec::new(),
             landing: Vec::new(),
             outputs: config.ports.iter().map(|port| Output::new(&queue_schedules(port))).collect(),
+            rng: Rng::new(switches::seed_of(spec, node)),
             last: None,
             due: None,
         })))
     }
 
-    /// What the memory of `input` holds for `output` may be more than it was, or less.
-    fn note(&mut self, input: usize, output: usize, memory: &FabricSwitch) {
-        let voqs = &mut self.voqs[input][output];
-        for (queue, held) in voqs.iter_mut().enumerate() {
-            let before = std::mem::replace(held, memory.queue_bytes(PortId(output as u16), queue));
-            if let (true, Some(fifos)) = (*held > before, &mut self.fifos) {
-                fifos[input].push_back(output as u8);
-            }
+    /// A queue of `input` for `output` has so many bytes more.
+    fn arrived(&mut self, input: usize, output: usize, queue: usize, bytes: u64) {
+        self.outputs[output].expect(queue, bytes);
+        self.wanted[input] |= 1 << output;
+        if let Some(fifos) = &mut self.fifos {
+            fifos[input].push_back(output as u8);
         }
-        let wanted = u64::from(voqs.iter().any(|bytes| *bytes > 0));
-        self.wanted[input] = self.wanted[input] & !(1 << output) | wanted << output;
     }
 
     /// Output of what is in front of the FIFO of `input`; `None`: there is none.
@@ -197,9 +197,9 @@ impl Core {
         self.fifos.as_ref()?.get(input)?.front().map(|output| usize::from(*output))
     }
 
-    /// Bytes that have left the inputs for `output` and not yet the switch.
-    pub fn bytes(&self, output: usize) -> u64 {
-        self.outputs[output].bytes()
+    /// Bytes that wait for the line of `output`.
+    pub fn waiting(&self, output: usize) -> u64 {
+        self.outputs[output].waiting().iter().sum()
     }
 
     /// Outputs that `input` may begin to send something to, one bit each.
@@ -220,7 +220,8 @@ impl Core {
 }
 
 impl SwitchNode {
-    /// [`SwitchNode::receive`] of a frame that may leave by these ports of a switch with a crossbar.
+    /// [`SwitchNode::receive`] of a frame that may leave by these ports of a switch with a crossbar. The depths it finds are those
+    /// of the outputs.
     pub(super) fn receive_to_cross(
         &mut self,
         input: usize,
@@ -230,13 +231,64 @@ impl SwitchNode {
     ) {
         let Some(mut core) = self.core.take() else { return };
         let memory = self.part_mut(input);
-        for output in outputs.clone() {
-            // Without what has been dropped since.
-            core.note(input, output, memory);
+        let held: ArrayVec<_, MAX_CROSSBAR_PORTS> = outputs
+            .clone()
+            .map(|output| (output, by_queue(memory, output), *core.outputs[output].waiting()))
+            .collect();
+        for (output, _, waiting) in &held {
+            assume(memory, *output, waiting);
         }
         memory.receive_one(PortId(input as u16), frame, ns);
-        outputs.for_each(|output| core.note(input, output, memory));
+        for (output, mut own, waiting) in held {
+            let now = by_queue(memory, output);
+            for queue in (0..PRIORITIES).filter(|queue| now[*queue] > waiting[*queue]) {
+                let more = now[queue] - waiting[queue];
+                own[queue] += more;
+                core.arrived(input, output, queue, more);
+            }
+            assume(memory, output, &own);
+        }
         self.core = Some(core);
+    }
+
+    /// What waited at inputs may have been dropped.
+    pub(super) fn recount(&mut self) {
+        let Self { core: Some(core), parts, .. } = self else { return };
+        for (output, out) in core.outputs.iter_mut().enumerate() {
+            out.recount(at_inputs(parts, output));
+        }
+    }
+
+    /// Bytes that wait for the line of `port` of a switch with a crossbar, as its memories say.
+    pub(super) fn counted(&self, core: &Core, port: usize) -> u64 {
+        core.outputs[port].left() + at_inputs(&self.parts, port).iter().sum::<u64>()
+    }
+
+    /// The next frame for the line of `port`, of the queues that are not `paused`: it is marked by what it leaves behind.
+    fn depart(&mut self, port: usize, paused: u8, ns: Nanos) -> Option<SimFrame> {
+        let Self { core: Some(core), parts, .. } = self else { return None };
+        let Core { outputs, rng, .. } = &mut **core;
+        let (mut next, depth) = outputs[port].next_frame(paused, ns)?;
+        parts[next.in_port().index()].mark_departing(PortId(port as u16), &mut next, depth, rng);
+        Some(next.frame)
+    }
+}
+
+/// Bytes of a memory for `output`, by queue.
+fn by_queue(memory: &FabricSwitch, output: usize) -> [u64; PRIORITIES] {
+    std::array::from_fn(|queue| memory.queue_bytes(PortId(output as u16), queue))
+}
+
+/// The same of all memories.
+fn at_inputs(memories: &[FabricSwitch], output: usize) -> [u64; PRIORITIES] {
+    let of = |queue| memories.iter().map(|memory| memory.queue_bytes(PortId(output as u16), queue)).sum();
+    std::array::from_fn(of)
+}
+
+/// A memory takes so many bytes to be in its queues for `output`.
+fn assume(memory: &mut FabricSwitch, output: usize, bytes: &[u64; PRIORITIES]) {
+    for (queue, bytes) in bytes.iter().enumerate() {
+        memory.assume_queue_bytes(PortId(output as u16), queue, *bytes);
     }
 }
 
@@ -315,8 +367,7 @@ impl Fabric<'_> {
             for output in ports_of(core.wanted(input, memory)) {
                 let waiting = memory.waiting(PortId(output as u16));
                 if waiting == 0 {
-                    // What waited has been dropped.
-                    core.note(input, output, memory);
+                    core.wanted[input] &= !(1 << output);
                 }
                 let queues = waiting & open[output];
                 asked[output] |= queues;
@@ -350,25 +401,19 @@ impl Fabric<'_> {
     /// The next frame of a queue of an input for an output begins to cross.
     fn take(&mut self, s: usize, core: &mut Core, (input, output, queue): (usize, usize, usize)) {
         let (ns, now, id) = (self.ns(), self.now, PortId(output as u16));
-        let node = &mut self.switches[s];
-        let memory = node.part_mut(input);
-        memory.hold_back(id, !(1 << queue));
-        let tap = node.transmit(input, id, ns);
-        let memory = node.part_mut(input);
-        memory.hold_back(id, 0);
+        let memory = self.switches[s].part_mut(input);
+        let Some(mut taken) = memory.dequeue_one(id, queue, ns) else { return };
         let held = memory.reaction(id).held_ns(queue, ns);
-        core.note(input, output, memory);
-        let Some(mut frame) = tap.data else { return };
         if let Some(fifos) = &mut core.fifos {
             fifos[input].pop_front();
         }
-        if let Some(journey) = frame.journey() {
+        if let Some(journey) = taken.frame.journey() {
             journey.cross(now, output, queue, held);
         }
-        let bytes = frame.len() as u64;
+        let bytes = taken.frame.len() as u64;
         let (cells_left, uncharged) = (bytes.div_ceil(core.cell_bytes).max(1), wire_bytes(bytes));
         let out = &mut core.outputs[output];
-        out.expect(queue, bytes);
+        out.leave_input(queue, bytes);
         if core.mode == CrossbarMode::Packet {
             out.charge(queue, 1, uncharged);
         }
@@ -376,7 +421,7 @@ impl Fabric<'_> {
             input,
             output,
             queue,
-            frame: Some(frame),
+            frame: Some(taken),
             cells_left,
             uncharged,
             moves: false,
@@ -393,9 +438,7 @@ impl Fabric<'_> {
             self.start_transmission(dir, frame);
         } else {
             let paused = self.paused_at(s, port);
-            let core = self.switches[s].core.as_mut();
-            let frame = core.and_then(|core| core.outputs[port].next_frame(paused, ns));
-            if let Some(mut frame) = frame {
+            if let Some(mut frame) = self.switches[s].depart(port, paused, ns) {
                 self.stamp(dir, s, id, &mut frame);
                 let (egress, delay) = (self.spec.switch.egress.0 * PS, self.dirs[dir].delay);
                 if let Some(journey) = frame.journey() {

@@ -117,6 +117,7 @@ impl Fabric<'_> {
 
     /// The same of all ports of a switch whose watchdog may have dropped what waited.
     pub(super) fn measure_drops(&mut self, s: usize) {
+        self.switches[s].recount();
         for port in 0..self.switches[s].gauges.len() {
             let bytes = self.switches[s].waiting_bytes(port);
             if bytes != self.switches[s].gauges[port].bytes {

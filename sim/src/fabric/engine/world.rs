@@ -109,7 +109,10 @@ impl SwitchNode {
         let id = PortId(port as u16);
         match &self.core {
             None => self.parts[0].port_bytes(id),
-            Some(core) => core.bytes(port) + self.parts.iter().map(|part| part.port_bytes(id)).sum::<u64>(),
+            Some(core) => {
+                debug_assert_eq!(core.waiting(port), self.counted(core, port));
+                core.waiting(port)
+            }
         }
     }
 
@@ -260,7 +263,7 @@ impl<'a> Fabric<'a> {
             let ports: &[usize] = if there[node] { &plan.ports[node] } else { &[] };
             let rates: Vec<u64> = ports.iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let config = configs.of(&plan, spec, node)?;
-            let core = Core::new(spec, &config, &rates, spec.seed ^ (node as u64) << 32)?;
+            let core = Core::new(spec, &config, &rates, node)?;
             let parts = if core.is_some() { rates.len() } else { rates.len().min(1) };
             let groups = &groups[node - plan.hosts];
             let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config, groups));

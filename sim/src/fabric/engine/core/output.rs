@@ -1,5 +1,6 @@
 //! The end of a crossbar: what has crossed waits for its line in a queue for each class.
 //!
+//! An output knows how much waits for its line wherever that is, which is the depth that frames are marked by.
 //! Every queue has room of its own, so a class that the peer has paused takes none from others. A crossbar may be faster than the line
 //! or not, so the schedule of the port is kept twice: by what crosses, and by what the line sends of what has crossed.
 
@@ -8,14 +9,17 @@ use crate::fabric::sim_frame::SimFrame;
 use std::collections::VecDeque;
 use weir_dataplane::egress::{Discipline, QueueSchedule, Scheduler};
 use weir_dataplane::frame::Frame;
+use weir_dataplane::switch::Dequeued;
 use weir_dataplane::types::{Nanos, PRIORITIES, wire_bytes};
 
-/// What waits at an output for its line, and whose turn it is to cross and to be sent.
+/// What waits for the line of an output, and whose turn it is to cross and to be sent.
 pub(super) struct Output {
     /// What has crossed, by queue.
-    ready: [VecDeque<SimFrame>; PRIORITIES],
-    /// The same in bytes, with what is on its way.
-    bytes: [u64; PRIORITIES],
+    ready: [VecDeque<Dequeued<SimFrame>>; PRIORITIES],
+    /// Bytes that wait for the line by queue, at inputs, on their way and here.
+    waiting: [u64; PRIORITIES],
+    /// Those of them that have left their input.
+    left: [u64; PRIORITIES],
     crossing: Scheduler,
     line: Scheduler,
     /// By queue: how an input values a grant; 0 of weighted queues.
@@ -34,7 +38,8 @@ impl Output {
         };
         Self {
             ready: Default::default(),
-            bytes: [0; PRIORITIES],
+            waiting: [0; PRIORITIES],
+            left: [0; PRIORITIES],
             crossing: Scheduler::new(&unlimited, 0),
             line: Scheduler::new(queues, 0),
             ranks: queues.map(rank),
@@ -42,14 +47,29 @@ impl Output {
         }
     }
 
-    /// Bytes that have left the inputs and not yet the switch.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.iter().sum()
+    /// Bytes that wait for the line, by queue.
+    pub fn waiting(&self) -> &[u64; PRIORITIES] {
+        &self.waiting
     }
 
-    /// Queues that hold less than so many bytes, a bit each.
+    /// Those of them that have left their input.
+    pub fn left(&self) -> u64 {
+        self.left.iter().sum()
+    }
+
+    /// So many bytes of a queue have come to an input.
+    pub fn expect(&mut self, queue: usize, bytes: u64) {
+        self.waiting[queue] += bytes;
+    }
+
+    /// Inputs hold so many bytes by queue, after some may have been dropped there.
+    pub fn recount(&mut self, at_inputs: [u64; PRIORITIES]) {
+        self.waiting = std::array::from_fn(|queue| self.left[queue] + at_inputs[queue]);
+    }
+
+    /// Queues of which less than so many bytes have left inputs, a bit each.
     pub fn roomy(&self, room: u64) -> u8 {
-        set(|queue| self.bytes[queue] < room)
+        set(|queue| self.left[queue] < room)
     }
 
     /// Queues of which something has crossed, a bit each.
@@ -66,8 +86,8 @@ impl Output {
     }
 
     /// A frame of so many bytes has left its input.
-    pub fn expect(&mut self, queue: usize, bytes: u64) {
-        self.bytes[queue] += bytes;
+    pub fn leave_input(&mut self, queue: usize, bytes: u64) {
+        self.left[queue] += bytes;
     }
 
     /// So much of a queue crosses, in bytes of the wire.
@@ -76,7 +96,7 @@ impl Output {
     }
 
     /// A frame has crossed.
-    pub fn land(&mut self, queue: usize, frame: SimFrame) {
+    pub fn land(&mut self, queue: usize, frame: Dequeued<SimFrame>) {
         if self.ready[queue].is_empty() {
             self.line.wake(queue);
         }
@@ -88,15 +108,16 @@ impl Output {
         self.line.open_at(self.ready() & !paused)
     }
 
-    /// The next frame for the line, of the queues that are not `paused`.
-    pub fn next_frame(&mut self, paused: u8, now: Nanos) -> Option<SimFrame> {
+    /// The next frame for the line, of the queues that are not `paused`, and the bytes of its queue that wait still.
+    pub fn next_frame(&mut self, paused: u8, now: Nanos) -> Option<(Dequeued<SimFrame>, u64)> {
         self.line.refill(now);
         let queue = self.line.pick(self.ready() & !paused)?.queue;
-        let frame = self.ready[queue].pop_front()?;
-        let bytes = frame.len() as u64;
-        self.bytes[queue] -= bytes;
+        let next = self.ready[queue].pop_front()?;
+        let bytes = next.frame.len() as u64;
+        self.left[queue] -= bytes;
+        self.waiting[queue] -= bytes;
         self.line.sent(queue, 1, wire_bytes(bytes), wire_bytes(bytes));
-        Some(frame)
+        Some((next, self.waiting[queue]))
     }
 }
 
