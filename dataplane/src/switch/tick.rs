@@ -6,8 +6,9 @@ use crate::drops::DropReason;
 use crate::fdb::FdbEvent;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx};
+use crate::pfc::bits;
 use crate::pfc::generate::Source;
-use crate::pfc::watchdog::{Event, EventKind, Events, Observation, Watchdog};
+use crate::pfc::watchdog::{Observation, Watchdog};
 use crate::types::{Nanos, PRIORITIES, PortId};
 
 /// Buckets of the forwarding table looked at per tick: bounded work, a full sweep well within an
@@ -140,28 +141,34 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         let Self { ports, queues, .. } = self;
         let port = &mut ports[id.index()];
         let Some(mut watchdog) = port.watchdog.take() else { return };
-        let events: Events = watchdog.poll(now, |queue| Observation {
+        watchdog.poll(now, |queue| Observation {
             backlog: queues.bytes(id, queue),
             departures: port.stats.queue_packets[queue],
             head_since: queues.head_since(id, queue).unwrap_or(now),
             paused_since: port.reaction.queue_paused_since(queue, now),
             last_pfc: port.reaction.queue_last_frame(queue),
         });
-        port.storm_drop = watchdog.drop_queues();
-        port.storm_forward = watchdog.forward_queues();
+        let (drop, forward) = (watchdog.drop_queues(), watchdog.forward_queues());
         port.watchdog = Some(watchdog);
-        self.note_slow_path_queues(id);
-        self.note_held(id, now);
-        self.flush_stormed(id, &events);
+        self.set_storm(id, drop, forward, now);
     }
 
-    fn flush_stormed(&mut self, id: PortId, events: &[Event]) {
-        for event in events.iter().filter(|event| event.kind != EventKind::Restored) {
-            let queue = usize::from(event.queue);
-            if self.ports[id.index()].storm_drop >> queue & 1 == 1 {
-                self.flush(id, queue, DropReason::WatchdogDrop);
-            }
+    /// What is done to the queues of a port in a storm, a bit each: frames of some are dropped, pauses of others are not obeyed. For who
+    /// has taken the watchdog of the port ([`Switch::take_watchdog`]) and looks himself.
+    pub fn set_storm(&mut self, id: PortId, drop: u8, forward: u8, now: Nanos) {
+        let port = &mut self.ports[id.index()];
+        let begun = drop & !port.storm_drop;
+        (port.storm_drop, port.storm_forward) = (drop, forward);
+        self.note_slow_path_queues(id);
+        self.note_held(id, now);
+        for queue in bits(begun) {
+            self.flush(id, queue, DropReason::WatchdogDrop);
         }
+    }
+
+    /// The watchdog of a port, which looks here no more, for who knows better what waits for its line.
+    pub fn take_watchdog(&mut self, id: PortId) -> Option<Box<Watchdog>> {
+        self.ports[id.index()].watchdog.take()
     }
 
     /// A few buckets of the forwarding table.
@@ -213,7 +220,7 @@ pub(super) fn xon<F: Frame>(ports: &mut Ports<F>, PgIx(pg): PgIx) {
     let (port, pg) = (pg as usize / PRIORITIES, pg as usize % PRIORITIES);
     // The control group stands behind the last port and pauses nobody.
     let Some(own) = ports.get_own_mut(port) else { return };
-    for priority in crate::pfc::bits(own.params.pg_priorities[pg]) {
+    for priority in bits(own.params.pg_priorities[pg]) {
         own.generator.xon(priority, Source::Buffer);
     }
     ports.resumed.insert(PortId(port as u16));

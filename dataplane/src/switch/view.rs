@@ -282,6 +282,11 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         std::mem::replace(&mut self.ports.resumed, PortSet::EMPTY)
     }
 
+    /// Frames of a port are to be dropped that have not been yet: some are with each [`Switch::tick`].
+    pub fn is_flushing(&self, port: PortId) -> bool {
+        self.flushing.contains(port)
+    }
+
     /// Frames waiting in an egress queue (not counting what is staged).
     pub fn queue_frames(&self, port: PortId, queue: usize) -> u32 {
         self.queues.frames(port, queue)

@@ -140,27 +140,6 @@ fn sw_frames_that_wait_at_an_input_are_marked() {
     assert!(r.flows.iter().all(|f| f.cnps.unwrap() > 0));
 }
 
-/// Frames that the watchdog drops are in nobody's way: what comes for another output later leaves at once, whatever the core.
-#[test]
-fn sw_what_a_watchdog_drops_blocks_nothing() {
-    for core in ["output_queued", "islip", "fifo"] {
-        let r = play(&format!(
-            "name = \"dropped\"\nstop_time = \"42ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"slow\", \"c\"]\n\
-             switches = [\"s0\", \"s1\"]\nlinks = [{{ a = \"a\", b = \"s0\" }}, {{ a = \"c\", b = \"s0\" }}, \
-             {{ a = \"s0\", b = \"s1\" }}, {{ a = \"slow\", b = \"s1\", rate = \"100M\" }}]\n[link]\nrate = \"100G\"\n[switch]\n\
-             core = \"{core}\"\n[switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
-             [switch.config.watchdog]\nallow_short = true\ndetection_time = \"100us\"\nrestoration_time = \"100us\"\n\
-             poll_interval = \"20us\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"slow\"\nbytes = 600000\n\
-             reliable = false\nrate = \"20G\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"c\"\nbytes = 300000\n\
-             start = \"41ms\"\nreliable = false\n"
-        ));
-        let dropped = r.lossless_drops_watchdog;
-        assert!(dropped > 0 && r.flows[1].fct_ns.is_some(), "{core}: {dropped} dropped, {:?}", r.flows[1]);
-        let storms: u64 = r.switches[0].ports.iter().map(|p| p.storms).sum();
-        assert!(storms > 0, "{core}");
-    }
-}
-
 /// What is behind the stuck head of a FIFO does not leave, so pauses that wait for it are a deadlock.
 #[test]
 fn sw_a_deadlock_behind_heads_of_fifos_is_named() {
@@ -369,11 +348,6 @@ fn wrong_cores_are_refused() {
             "core = \"islip\"\n[switch.config.qos]\nvoq = \"fifo\"",
             "core.toml:15: switch.config.qos.voq is fifo",
             "core = \"fifo\"",
-        ),
-        (
-            "core = \"pim\"\n[switch.config.watchdog]\naction = \"forward\"",
-            "core.toml:15: switch.config.watchdog.action is forward",
-            "drop or alert",
         ),
     ] {
         let error = refused(switch);

@@ -235,6 +235,8 @@ mod collective_tests;
 #[cfg(test)]
 mod congestion_tests;
 #[cfg(test)]
+mod core_storm_tests;
+#[cfg(test)]
 mod core_tests;
 #[cfg(test)]
 mod flows_tests;

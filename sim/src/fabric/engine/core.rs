@@ -7,11 +7,12 @@
 //! grants nothing to a class of which it holds enough. A PFC frame from the peer of an output is obeyed by all inputs. A
 //! frame is marked by weir's law as it leaves by the line, by all that waits for that still (DEV-28).
 
+mod inputs;
 mod output;
 
 use self::output::Output;
 use super::event_loop::Event;
-use super::world::{Fabric, OneFrameWire, SwitchNode};
+use super::world::{Fabric, OneFrameWire};
 use crate::crossbar::{
     Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
     ports_of,
@@ -21,9 +22,7 @@ use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
 use crate::fabric::switches::{self, FabricSwitch};
 use crate::fabric::time::{PS, Ps};
-use arrayvec::ArrayVec;
 use std::collections::VecDeque;
-use std::ops::Range;
 use toml::Value;
 use weir_config::Config;
 use weir_config::runtime::queue_schedules;
@@ -119,10 +118,6 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     }
     let word =
         |table: &str, key: &str| s.config.get(table).and_then(|table| table.get(key)).and_then(Value::as_str);
-    if word("watchdog", "action") == Some("forward") {
-        let must = "drop or alert with a crossbar: a storm is seen by the memory of an input, which sends nothing past the pause of an output";
-        return wrong("config.watchdog.action", "forward".into(), must);
-    }
     if word("qos", "voq") == Some("fifo") {
         let must = "absent: the memory of an input has frames of one port; one queue for all of an input is core = \"fifo\"";
         return wrong("config.qos.voq", "fifo".into(), must);
@@ -183,9 +178,28 @@ impl Core {
         })))
     }
 
+    /// Takes the watchdogs of the memories: it is outputs that come to a stop.
+    pub fn take_watchdogs(&mut self, memories: &mut [FabricSwitch]) {
+        for (port, output) in self.outputs.iter_mut().enumerate() {
+            for memory in &mut *memories {
+                output.watchdog = memory.take_watchdog(PortId(port as u16));
+            }
+        }
+    }
+
+    /// Frames that the line of `output` has sent.
+    pub fn sent(&self, output: usize) -> u64 {
+        self.outputs[output].sent()
+    }
+
+    /// Storms that were seen at `output`.
+    pub fn storms(&self, output: usize) -> u64 {
+        self.outputs[output].storms()
+    }
+
     /// A queue of `input` for `output` has so many bytes more.
-    fn arrived(&mut self, input: usize, output: usize, queue: usize, bytes: u64) {
-        self.outputs[output].expect(queue, bytes);
+    fn arrived(&mut self, (input, output, queue): (usize, usize, usize), bytes: u64, now: Nanos) {
+        self.outputs[output].expect(queue, bytes, now);
         self.wanted[input] |= 1 << output;
         if let Some(fifos) = &mut self.fifos {
             fifos[input].push_back(output as u8);
@@ -216,79 +230,6 @@ impl Core {
     fn busy(&self) -> (u64, u64) {
         let held = self.crossing.iter().filter(|_| self.mode == CrossbarMode::Packet);
         held.fold((0, 0), |(i, o), c| (i | 1 << c.input, o | 1 << c.output))
-    }
-}
-
-impl SwitchNode {
-    /// [`SwitchNode::receive`] of a frame that may leave by these ports of a switch with a crossbar. The depths it finds are those
-    /// of the outputs.
-    pub(super) fn receive_to_cross(
-        &mut self,
-        input: usize,
-        outputs: Range<usize>,
-        frame: SimFrame,
-        ns: Nanos,
-    ) {
-        let Some(mut core) = self.core.take() else { return };
-        let memory = self.part_mut(input);
-        let held: ArrayVec<_, MAX_CROSSBAR_PORTS> = outputs
-            .clone()
-            .map(|output| (output, by_queue(memory, output), *core.outputs[output].waiting()))
-            .collect();
-        for (output, _, waiting) in &held {
-            assume(memory, *output, waiting);
-        }
-        memory.receive_one(PortId(input as u16), frame, ns);
-        for (output, mut own, waiting) in held {
-            let now = by_queue(memory, output);
-            for queue in (0..PRIORITIES).filter(|queue| now[*queue] > waiting[*queue]) {
-                let more = now[queue] - waiting[queue];
-                own[queue] += more;
-                core.arrived(input, output, queue, more);
-            }
-            assume(memory, output, &own);
-        }
-        self.core = Some(core);
-    }
-
-    /// What waited at inputs may have been dropped.
-    pub(super) fn recount(&mut self) {
-        let Self { core: Some(core), parts, .. } = self else { return };
-        for (output, out) in core.outputs.iter_mut().enumerate() {
-            out.recount(at_inputs(parts, output));
-        }
-    }
-
-    /// Bytes that wait for the line of `port` of a switch with a crossbar, as its memories say.
-    pub(super) fn counted(&self, core: &Core, port: usize) -> u64 {
-        core.outputs[port].left() + at_inputs(&self.parts, port).iter().sum::<u64>()
-    }
-
-    /// The next frame for the line of `port`, of the queues that are not `paused`: it is marked by what it leaves behind.
-    fn depart(&mut self, port: usize, paused: u8, ns: Nanos) -> Option<SimFrame> {
-        let Self { core: Some(core), parts, .. } = self else { return None };
-        let Core { outputs, rng, .. } = &mut **core;
-        let (mut next, depth) = outputs[port].next_frame(paused, ns)?;
-        parts[next.in_port().index()].mark_departing(PortId(port as u16), &mut next, depth, rng);
-        Some(next.frame)
-    }
-}
-
-/// Bytes of a memory for `output`, by queue.
-fn by_queue(memory: &FabricSwitch, output: usize) -> [u64; PRIORITIES] {
-    std::array::from_fn(|queue| memory.queue_bytes(PortId(output as u16), queue))
-}
-
-/// The same of all memories.
-fn at_inputs(memories: &[FabricSwitch], output: usize) -> [u64; PRIORITIES] {
-    let of = |queue| memories.iter().map(|memory| memory.queue_bytes(PortId(output as u16), queue)).sum();
-    std::array::from_fn(of)
-}
-
-/// A memory takes so many bytes to be in its queues for `output`.
-fn assume(memory: &mut FabricSwitch, output: usize, bytes: &[u64; PRIORITIES]) {
-    for (queue, bytes) in bytes.iter().enumerate() {
-        memory.assume_queue_bytes(PortId(output as u16), queue, *bytes);
     }
 }
 
@@ -457,13 +398,14 @@ impl Fabric<'_> {
     fn next_of_core(&self, s: usize, port: usize) -> Option<Nanos> {
         let (node, id, ns) = (&self.switches[s], PortId(port as u16), self.ns());
         let part = node.part(port);
-        let watchdog = part.watchdog(id).map(|w| w.next_poll());
         let paused = self.paused_at(s, port);
         let resume = (paused != 0).then(|| part.reaction(id).next_expiry());
+        let output = node.core.as_ref().map(|core| &core.outputs[port]);
         // What waits at the output goes when its line is free.
-        let line = node.core.as_ref().and_then(|core| core.outputs[port].next_at(paused));
-        let line = line.map(|at| at.max(ns));
-        let all = [Some(part.generator(id).next_deadline()), watchdog, resume, line];
+        let line = output.and_then(|output| output.next_at(paused)).map(|at| at.max(ns));
+        let look = output.and_then(Output::next_look);
+        let flush = (look.is_some() && node.parts.iter().any(|part| part.is_flushing(id))).then_some(ns + 1);
+        let all = [Some(part.generator(id).next_deadline()), look, flush, resume, line];
         all.into_iter().flatten().min().filter(|at| *at != Nanos::MAX)
     }
 }

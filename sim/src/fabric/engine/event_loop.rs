@@ -421,6 +421,7 @@ impl Fabric<'_> {
     /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.
     pub(super) fn run_switch_timers(&mut self, s: usize) {
         let ns = self.ns();
+        self.switches[s].watch(ns);
         self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
         if self.switches[s].config.watchdog.is_some() {
             self.measure_drops(s);

@@ -483,7 +483,7 @@ impl Fabric<'_> {
         let port = |i: usize| {
             let id = PortId(i as u16);
             let (stats, g) = (node.part(i).stats(id), node.part(i).gauges(id, self.ns()));
-            // What an output sends, and loses, is in the memories of all inputs.
+            // What an output marks, and loses, is in the memories of all inputs.
             let all =
                 |of: fn(&PortStats) -> u64| node.parts.iter().map(|part| of(part.stats(id))).sum::<u64>();
             let sum = |of: &[u64; PRIORITIES]| of.iter().sum::<u64>();
@@ -497,7 +497,10 @@ impl Fabric<'_> {
                 port: i,
                 peer: self.plan.names[self.dirs[self.out[self.plan.hosts + s][i]].to.node].clone(),
                 rx_frames: stats.rx_packets,
-                tx_frames: all(|stats| stats.tx_packets),
+                tx_frames: match &node.core {
+                    Some(core) => core.sent(i),
+                    None => stats.tx_packets,
+                },
                 queue_max: node.gauges[i].max,
                 queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
                 marked: all(|stats| stats.ecn_marked.iter().sum()),
@@ -510,13 +513,10 @@ impl Fabric<'_> {
                 pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
                 headroom_peak: max(&g.pg_headroom_peak),
                 headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
-                // Seen by each memory that holds something for the port.
-                storms: node
-                    .parts
-                    .iter()
-                    .map(|part| sum(&part.gauges(id, self.ns()).storms_detected))
-                    .max()
-                    .unwrap_or(0),
+                storms: match &node.core {
+                    Some(core) => core.storms(i),
+                    None => sum(&g.storms_detected),
+                },
                 flows: FlowShare::of(
                     &node.parts.iter().filter_map(|part| part.flows(id)).collect::<Vec<_>>(),
                 ),

@@ -263,11 +263,12 @@ impl<'a> Fabric<'a> {
             let ports: &[usize] = if there[node] { &plan.ports[node] } else { &[] };
             let rates: Vec<u64> = ports.iter().map(|l| plan.links[*l].spec.rate.0).collect();
             let config = configs.of(&plan, spec, node)?;
-            let core = Core::new(spec, &config, &rates, node)?;
+            let mut core = Core::new(spec, &config, &rates, node)?;
             let parts = if core.is_some() { rates.len() } else { rates.len().min(1) };
             let groups = &groups[node - plan.hosts];
             let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config, groups));
-            let parts = parts.collect::<Result<Vec<_>, _>>()?;
+            let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+            core.iter_mut().for_each(|core| core.take_watchdogs(&mut parts));
             let gauges = vec![Gauge::default(); rates.len()];
             let holding = vec![0; gauges.len()];
             let lots = lots::stream(spec.seed, lots::SPRAY, node - plan.hosts);

@@ -1,6 +1,7 @@
 //! The end of a crossbar: what has crossed waits for its line in a queue for each class.
 //!
-//! An output knows how much waits for its line wherever that is, which is the depth that frames are marked by.
+//! An output knows how much waits for its line wherever that is, which is the depth that frames are marked by, and whether it has come
+//! to a stop, which is what a watchdog looks for.
 //! Every queue has room of its own, so a class that the peer has paused takes none from others. A crossbar may be faster than the line
 //! or not, so the schedule of the port is kept twice: by what crosses, and by what the line sends of what has crossed.
 
@@ -9,6 +10,8 @@ use crate::fabric::sim_frame::SimFrame;
 use std::collections::VecDeque;
 use weir_dataplane::egress::{Discipline, QueueSchedule, Scheduler};
 use weir_dataplane::frame::Frame;
+use weir_dataplane::pfc::react::Reaction;
+use weir_dataplane::pfc::watchdog::{Observation, Watchdog};
 use weir_dataplane::switch::Dequeued;
 use weir_dataplane::types::{Nanos, PRIORITIES, wire_bytes};
 
@@ -20,6 +23,10 @@ pub(super) struct Output {
     waiting: [u64; PRIORITIES],
     /// Those of them that have left their input.
     left: [u64; PRIORITIES],
+    /// Since when some have, ns, and frames that the line has sent, by queue.
+    since: [Nanos; PRIORITIES],
+    sent: [u64; PRIORITIES],
+    pub watchdog: Option<Box<Watchdog>>,
     crossing: Scheduler,
     line: Scheduler,
     /// By queue: how an input values a grant; 0 of weighted queues.
@@ -40,6 +47,9 @@ impl Output {
             ready: Default::default(),
             waiting: [0; PRIORITIES],
             left: [0; PRIORITIES],
+            since: [0; PRIORITIES],
+            sent: [0; PRIORITIES],
+            watchdog: None,
             crossing: Scheduler::new(&unlimited, 0),
             line: Scheduler::new(queues, 0),
             ranks: queues.map(rank),
@@ -58,13 +68,47 @@ impl Output {
     }
 
     /// So many bytes of a queue have come to an input.
-    pub fn expect(&mut self, queue: usize, bytes: u64) {
+    pub fn expect(&mut self, queue: usize, bytes: u64, now: Nanos) {
+        if self.waiting[queue] == 0 {
+            self.since[queue] = now;
+        }
         self.waiting[queue] += bytes;
     }
 
     /// Inputs hold so many bytes by queue, after some may have been dropped there.
     pub fn recount(&mut self, at_inputs: [u64; PRIORITIES]) {
         self.waiting = std::array::from_fn(|queue| self.left[queue] + at_inputs[queue]);
+    }
+
+    /// What the watchdog does if it looks now: queues whose frames it drops, and queues whose pauses it does not obey, a bit each.
+    pub fn watch(&mut self, pauses: &Reaction, now: Nanos) -> Option<[u8; 2]> {
+        let Self { watchdog, waiting, since, sent, .. } = self;
+        let watchdog = watchdog.as_mut().filter(|watchdog| now >= watchdog.next_poll())?;
+        watchdog.poll(now, |queue| Observation {
+            backlog: waiting[queue],
+            departures: sent[queue],
+            // Of a queue that was stopped since a pause began the first frame came before that, or when there was none.
+            head_since: since[queue],
+            paused_since: pauses.queue_paused_since(queue, now),
+            last_pfc: pauses.queue_last_frame(queue),
+        });
+        Some([watchdog.drop_queues(), watchdog.forward_queues()])
+    }
+
+    /// When the watchdog looks next.
+    pub fn next_look(&self) -> Option<Nanos> {
+        self.watchdog.as_ref().map(|watchdog| watchdog.next_poll())
+    }
+
+    /// Frames that the line has sent.
+    pub fn sent(&self) -> u64 {
+        self.sent.iter().sum()
+    }
+
+    /// Storms it has seen.
+    pub fn storms(&self) -> u64 {
+        let seen = |watchdog: &Watchdog| (0..PRIORITIES).map(|queue| watchdog.counters(queue).detected).sum();
+        self.watchdog.as_deref().map_or(0, seen)
     }
 
     /// Queues of which less than so many bytes have left inputs, a bit each.
@@ -116,6 +160,7 @@ impl Output {
         let bytes = next.frame.len() as u64;
         self.left[queue] -= bytes;
         self.waiting[queue] -= bytes;
+        self.sent[queue] += 1;
         self.line.sent(queue, 1, wire_bytes(bytes), wire_bytes(bytes));
         Some((next, self.waiting[queue]))
     }
