@@ -1,6 +1,7 @@
 //! Watchdogs of switches with a crossbar: a storm is of an output, whatever inputs its frames wait at.
 
 use super::*;
+use std::ops::ControlFlow;
 
 const CORES: [&str; 4] = ["output_queued", "islip", "pim", "fifo"];
 
@@ -61,5 +62,72 @@ fn sw_what_has_crossed_is_watched() {
     for core in &CORES[1..] {
         let r = stormed(core, "forward", "output_buffer = \"160KB\"");
         assert!(at_first(&r)[0] > 0 && r.frames_dropped > 0, "{core}: {:?}", at_first(&r));
+    }
+}
+
+/// Data frames that links carried are those that hosts and switches say they sent, whoever dropped some; and a report is the same on
+/// any number of threads.
+fn accounted(what: &str, text: &str) -> Report {
+    let spec = load("storm.toml", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let on = |threads: usize| {
+        run_with(&spec, threads, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    };
+    let r = on(1);
+    let from_host = |name: &str| r.links.iter().filter(|l| l.from == name).map(|l| l.frames).sum::<u64>();
+    let by_hosts: u64 = r.hosts.iter().map(|h| from_host(&h.name) - h.pfc_tx).sum();
+    let by_switches: u64 = r.ports().map(|(_, port)| port.tx_frames).sum();
+    assert_eq!(
+        (r.conservation_error, r.frames_lost, r.frames_sent),
+        (0, 0, by_hosts + by_switches),
+        "{what}"
+    );
+    let named: u64 = r.ports().flat_map(|(_, port)| port.drops.values()).sum();
+    assert_eq!(named, r.frames_dropped, "{what}");
+    assert!(r.ports().map(|(_, port)| port.storms).sum::<u64>() > 0, "{what}: no storm");
+    assert_eq!(on(3).to_json(), r.to_json(), "{what}");
+    r
+}
+
+/// Copies for a group, and a watchdog that drops some of them or sends them on, at once.
+#[test]
+fn sw_copies_and_storms_are_accounted_for() {
+    for core in ["islip", "pim", "fifo"] {
+        for (action, mode) in [("drop", "packet"), ("forward", "cell")] {
+            let r = accounted(
+                &format!("{core} {action} {mode}"),
+                &format!(
+                    "name = \"copies\"\nstop_time = \"20ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 3\nspines = 2\n\
+                     hosts_per_leaf = 2\n[link]\nrate = \"100G\"\ndelay = \"200ns\"\n[host]\nprotocol = \"rclink\"\n\
+                     [host.rclink]\nread_rate = \"4G\"\n[switch]\ncore = \"{core}\"\ncrossbar_mode = \"{mode}\"\n\
+                     [switch.config.buffer]\nsize = \"2MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+                     [switch.config.watchdog]\nallow_short = true\ndetection_time = \"20us\"\nrestoration_time = \"40us\"\n\
+                     poll_interval = \"10us\"\naction = \"{action}\"\n\
+                     [[workload]]\nkind = \"flow\"\ntype = \"type2\"\nfrom = \"h0\"\nbytes = \"2MB\"\n\
+                     [[workload]]\nkind = \"flow\"\ntype = \"type2\"\nfrom = \"h4\"\nbytes = \"1MB\"\nmembers = [\"h1\", \"h3\"]\n\
+                     [[workload]]\nkind = \"incast\"\nto = \"h3\"\nbytes = \"200KB\"\n"
+                ),
+            );
+            assert!(r.lossless_drops_watchdog > 0 || action == "forward", "{core} {action} {mode}");
+        }
+    }
+}
+
+/// The same of sums that switches make, and send to all.
+#[test]
+fn sw_sums_and_storms_are_accounted_for() {
+    for (core, action) in [("islip", "drop"), ("fifo", "forward")] {
+        let r = accounted(
+            &format!("{core} {action}"),
+            &format!(
+                "name = \"sums\"\nstop_time = \"30ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"c\", \"d\"]\n\
+                 switches = [\"s0\", \"s1\"]\nlinks = [{{ a = \"a\", b = \"s0\" }}, {{ a = \"b\", b = \"s0\" }}, {{ a = \"c\", b = \"s1\" }}, \
+                 {{ a = \"s0\", b = \"s1\" }}, {{ a = \"d\", b = \"s1\", rate = \"1G\" }}]\n[link]\nrate = \"100G\"\n[host]\ntimeout = \"200us\"\n\
+                 [switch]\ncore = \"{core}\"\n[switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+                 [switch.config.watchdog]\nallow_short = true\ndetection_time = \"40us\"\nrestoration_time = \"40us\"\n\
+                 poll_interval = \"10us\"\naction = \"{action}\"\n[[workload]]\nkind = \"inc_all_reduce\"\nbytes = \"256KB\"\n\
+                 [[workload]]\nkind = \"incast\"\nto = \"d\"\nsenders = 2\nbytes = \"600KB\"\n"
+            ),
+        );
+        assert!(r.flows.iter().any(|f| f.delivered > 0), "{core}");
     }
 }
