@@ -111,6 +111,24 @@ fn sw_one_input_for_an_output_is_marked_as_without_a_crossbar() {
     }
 }
 
+/// What is left to chance on arrival is drawn for each input by itself: two that fare alike do not have the same luck.
+#[test]
+fn sw_inputs_draw_for_themselves() {
+    for core in &CORES[..2] {
+        let r = play(&format!(
+            "name = \"luck\"\nstop_time = \"2ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"c\", \"d\"]\n\
+             switches = [\"s\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"s\" }}, \
+             {{ a = \"c\", b = \"s\", rate = \"40G\" }}, {{ a = \"d\", b = \"s\", rate = \"40G\" }}]\n[link]\nrate = \"100G\"\n\
+             delay = \"1us\"\n[switch]\n{core}\n[switch.config.buffer]\nsize = \"16MiB\"\n[[switch.config.wred]]\nname = \"roce\"\n\
+             kmin = \"50KB\"\nkmax = \"600KB\"\npmax = \"60%\"\nmark = \"enqueue\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\n\
+             to = \"c\"\nbytes = \"700KB\"\n[[workload]]\nkind = \"flow\"\nfrom = \"b\"\nto = \"d\"\nbytes = \"700KB\"\n"
+        ));
+        let [a, b] = &r.flows[..] else { panic!() };
+        assert_eq!(a.fct_ns, b.fct_ns, "{core}");
+        assert!(a.marked > Some(50) && a.marked != b.marked, "{core}: {:?} {:?}", a.marked, b.marked);
+    }
+}
+
 /// So a transport that goes by marks keeps queues as short as without a crossbar.
 #[test]
 fn sw_marks_keep_queues_short_whatever_the_core() {

@@ -230,12 +230,13 @@ pub(crate) fn unknown_keys(text: &str) -> Vec<(Option<usize>, String)> {
     all
 }
 
-/// Builds the switch of `node` with its static addresses and groups.
+/// Builds the switch of `node` with its static addresses and groups; of one with a crossbar the memory of an input, each with random
+/// numbers of its own.
 pub(super) fn build(
     plan: &Plan,
     spec: &FabricSpec,
     policy: &Policy,
-    node: usize,
+    (node, input): (usize, usize),
     config: &Config,
     groups: &[GroupPorts],
 ) -> Result<FabricSwitch, FabricError> {
@@ -247,7 +248,7 @@ pub(super) fn build(
     let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
     let refused = |e: &dyn std::fmt::Display| FabricError::Switch(e.to_string());
     let mut params = switch_params(config, &devices, 1).map_err(|e| refused(&e))?;
-    params.seed = seed_of(spec, node);
+    params.seed = seed_of(spec, node) ^ (input as u64) << 32;
     for port in &mut params.ports {
         // The link keeps the rate; quanta and headroom were computed from it.
         port.rate = None;

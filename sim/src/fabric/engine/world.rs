@@ -266,7 +266,8 @@ impl<'a> Fabric<'a> {
             let mut core = Core::new(spec, &config, &rates, node)?;
             let parts = if core.is_some() { rates.len() } else { rates.len().min(1) };
             let groups = &groups[node - plan.hosts];
-            let parts = (0..parts).map(|_| switches::build(&plan, spec, &policy, node, &config, groups));
+            let parts =
+                (0..parts).map(|input| switches::build(&plan, spec, &policy, (node, input), &config, groups));
             let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
             core.iter_mut().for_each(|core| core.take_watchdogs(&mut parts));
             let gauges = vec![Gauge::default(); rates.len()];
