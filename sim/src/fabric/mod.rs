@@ -239,6 +239,8 @@ mod core_storm_tests;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]
+mod dcqcn_tests;
+#[cfg(test)]
 mod flows_tests;
 #[cfg(test)]
 mod htsim_tests;
@@ -257,16 +259,26 @@ mod latency_tests;
 #[cfg(test)]
 mod multicast_tests;
 #[cfg(test)]
+mod ns3_tests;
+#[cfg(test)]
 mod orders_tests;
+#[cfg(test)]
+mod pause_tests;
 #[cfg(test)]
 mod policy_tests;
 #[cfg(test)]
+mod rclink_loss_tests;
+#[cfg(test)]
 mod rclink_tests;
+#[cfg(test)]
+mod refusal_tests;
 #[cfg(test)]
 mod routing_tests;
 #[cfg(test)]
 mod sprayed_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod theory_tests;
 #[cfg(test)]
 mod transport_tests;

@@ -1,0 +1,103 @@
+//! The ns-3 profile plays a spec as the reference does, or refuses it.
+
+use super::tests::{play, refused};
+
+const NS3: &str = "name = \"ns3\"\nprofile = \"ns3-hpcc\"\nstop_time = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = \
+                   9\n[switch.config.buffer]\nsize = \"4MiB\"\n";
+
+const NS3_INCAST: &str = "[[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"1MB\"\n";
+
+#[test]
+fn the_ns3_profile_plays_a_spec_as_the_reference_does() {
+    // Rows incast8_pfc_b4 and incast8_pfc_b1 of the published runs.
+    let report = play(&format!("{NS3}{NS3_INCAST}"));
+    assert_eq!((report.flows_done, report.pauses(), report.marks()), (8, 192, 0));
+    assert_eq!((report.fct_ns.unwrap().max, report.queue_max()), (668_091, 2_130_584));
+    assert_eq!(report.timeline.pauses.iter().map(|p| p.from_ns).min(), Some(22_995));
+    assert_eq!(report.ports().map(|(_, p)| p.headroom_peak).max(), Some(27_248));
+    let page = report.to_html();
+    assert!(page.contains("ns3-hpcc") && page.contains("s0 port 8"));
+    let small = play(&format!("{NS3}{NS3_INCAST}").replace("4MiB", "1MiB"));
+    assert_eq!((small.pauses(), small.fct_ns.unwrap().max, small.queue_max()), (202, 668_091, 559_632));
+    // A flow alone takes what it is compared with.
+    let alone =
+        play(&format!("{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n"));
+    assert_eq!((alone.flows[0].fct_ns, alone.flows[0].ideal_ns), (Some(87_091), Some(87_091)));
+    assert!(alone.why.iter().any(|s| s.starts_with("No PFC")), "{:?}", alone.why);
+}
+
+#[test]
+fn the_ns3_profile_marks_with_dcqcn_and_says_why_it_drops() {
+    let dcqcn = play(&format!("{NS3}{NS3_INCAST}cc = \"dcqcn\"\n").replace("4MiB", "32MiB"));
+    // Ten published seeds: 1890 to 2170 marks, last flow after 1091 to 1133 us.
+    assert!((1700..=2400).contains(&dcqcn.marks()), "{}", dcqcn.marks());
+    assert!((1_050_000..1_180_000).contains(&dcqcn.fct_ns.unwrap().max), "{:?}", dcqcn.fct_ns);
+    // Short links: headroom smaller than a frame, drops without a pause (shortlink_b1).
+    let short = format!("{NS3}[link]\ndelay = \"9ns\"\n{NS3_INCAST}").replace("4MiB", "1MiB");
+    let report = play(&short);
+    assert_eq!((report.flows_done, report.pauses()), (0, 0));
+    assert!(report.frames_dropped > 5000);
+    assert!(report.why.iter().any(|s| s.contains("3 x rate x delay")), "{:?}", report.why);
+    // The same in weir's own profile: nothing is lost.
+    let own = play(&short.replace("profile = \"ns3-hpcc\"\n", ""));
+    assert_eq!((own.frames_dropped, own.flows_done), (0, 8), "{:?}", own.why);
+}
+
+#[test]
+fn what_contradicts_the_profile_is_refused_with_the_line() {
+    let spec = format!("{NS3}{NS3_INCAST}");
+    let with =
+        |more: &str| spec.replace("[switch.config.buffer]", &format!("{more}\n[switch.config.buffer]"));
+    let line = |text: &str, part: &str| 1 + text[..text.find(part).unwrap()].matches('\n').count();
+    for (text, place, what) in [
+        (with("[link]\nloss = 0.1"), "loss", "`link.loss` contradicts profile"),
+        (with("[host]\npayload = 512"), "payload", "`ns3.payload`"),
+        (with("[host]\npfc_priorities = [4]"), "[host]", "`host.pfc_priorities` contradicts"),
+        (with("[switch]\nforwarding = \"cut_through\""), "forwarding", "store and forward"),
+        (spec.replace("kind = \"star\"\nhosts = 9", "kind = \"direct\""), "kind = \"direct\"", "is a switch"),
+        (format!("{spec}reliable = false\n"), "reliable = ", "`reliable`, `rate` cannot"),
+        (format!("{spec}priority = 0\n"), "priority = ", "needs 1 to 7"),
+        (format!("{spec}{NS3_INCAST}cc = \"dcqcn\"\n"), "cc = ", "the same `cc`"),
+        (spec.replace("bytes = \"1MB\"\n", ""), "[[workload]]", "`bytes` is needed"),
+        (
+            with("[ns3]\nglobal_t = false") + "cc = \"dcqcn\"\n",
+            "global_t",
+            "ns3.global_t is set; it must be absent: congestion_control = dcqcn knows of no round trip",
+        ),
+        (
+            with("[ns3]\nrate_bound = false") + "cc = \"none\"\n",
+            "rate_bound",
+            "ns3.rate_bound is set; it must be absent: congestion_control = none has the rate of the line",
+        ),
+        (
+            spec.replace("[switch.config.buffer]\nsize = \"4MiB\"", "[switch.config]\nbuffer = [\"4MiB\"]"),
+            "buffer = ",
+            "expected a table with keys",
+        ),
+        (with("[switch.config.pfc]\npoll_gap = \"1us\""), "config", "buffer.size"),
+        (spec.replace("4MiB", "5GB"), "config.buffer", "at most 4 GiB"),
+        (
+            with("[ns3]\nmin_rate = \"200G\"") + "cc = \"dcqcn\"\n",
+            "min_rate",
+            "ns3.min_rate is 200G; it must be at most the rate of a host's link, 100G",
+        ),
+        (
+            with("[host.dctcp]\nmin_rate = \"200G\"") + "cc = \"dctcp\"\n",
+            "min_rate",
+            "host.dctcp.min_rate is 200G; it must be at most the rate of a host's link, 100G",
+        ),
+        (
+            spec.replace("\"incast\"\nto = \"h8\"", "\"all_reduce\""),
+            "[[workload]]",
+            "some of this file begin when others have ended (steps of collectives, operations, triggers); take that workload out",
+        ),
+    ] {
+        let message = refused(&text);
+        assert!(message.contains(what), "{message}\n--- should say: {what}");
+        let at = line(&text, place);
+        // The header of a table counts for what is in it.
+        let near = (at.saturating_sub(4)..=at + 1).any(|n| message.starts_with(&format!("test.toml:{n}: ")));
+        assert!(near, "{message}\n--- should name line {at}");
+    }
+    assert!(refused(&spec.replace("ns3-hpcc", "ns4")).contains("unknown variant `ns4`"));
+}
