@@ -56,6 +56,20 @@ fn sw_a_storm_is_sent_on_through_the_pause() {
     }
 }
 
+/// A storm that an operator would have to end is over when the link fails (H14): what comes when it is back is sent.
+#[test]
+fn sw_storms_end_with_the_link() {
+    let held = "drop\"\nreoccurrence = { count = 1, window = \"1ms\" }\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nbytes = 1000\n\
+                start = \"40ms\"\nreliable = false\nto = \"slow";
+    let failure = "[[failure]]\na = \"s0\"\nb = \"s1\"\nat = \"38ms\"\nrepair = \"38100us\"";
+    for core in CORES {
+        let r = stormed(core, held, "");
+        assert!(at_first(&r)[0] == 1 && r.flows[0].fct_ns.is_none(), "{core}: {:?}", r.flows[0]);
+        let r = stormed(core, held, failure);
+        assert!(at_first(&r)[0] == 1 && r.flows[0].fct_ns.is_some(), "{core}: {:?}", r.flows[0]);
+    }
+}
+
 /// A class whose frames have all crossed and may not be sent is in a storm, too.
 #[test]
 fn sw_what_has_crossed_is_watched() {

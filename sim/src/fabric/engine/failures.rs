@@ -93,7 +93,7 @@ impl Fabric<'_> {
                     .filter(|priority| told >> priority & 1 == 1)
                     .for_each(|priority| self.note_held_back(s, end.port, priority, false));
             }
-            self.switches[s].parts.iter_mut().for_each(|part| part.set_carrier(id, carrier, ns));
+            self.switches[s].set_carrier(end.port, carrier, ns);
             self.kick_core(s);
         } else {
             self.hosts[end.node].set_carrier(carrier, ns);

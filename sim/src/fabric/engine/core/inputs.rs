@@ -52,6 +52,14 @@ impl SwitchNode {
         }
     }
 
+    /// The line of `port` carries nothing any more, or something again: see [`FabricSwitch::set_carrier`].
+    pub(in crate::fabric::engine) fn set_carrier(&mut self, port: usize, carrier: bool, ns: Nanos) {
+        if let (Some(core), false) = (&mut self.core, carrier) {
+            core.outputs[port].line_down(ns);
+        }
+        self.parts.iter_mut().for_each(|part| part.set_carrier(PortId(port as u16), carrier, ns));
+    }
+
     /// What waited at inputs may have been dropped.
     pub(in crate::fabric::engine) fn recount(&mut self) {
         let Self { core: Some(core), parts, .. } = self else { return };

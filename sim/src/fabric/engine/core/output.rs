@@ -95,6 +95,11 @@ impl Output {
         Some([watchdog.drop_queues(), watchdog.forward_queues()])
     }
 
+    /// The line carries nothing any more: storms are over.
+    pub fn line_down(&mut self, now: Nanos) {
+        self.watchdog.iter_mut().for_each(|watchdog| watchdog.link_down(now));
+    }
+
     /// When the watchdog looks next.
     pub fn next_look(&self) -> Option<Nanos> {
         self.watchdog.as_ref().map(|watchdog| watchdog.next_poll())
