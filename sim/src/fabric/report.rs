@@ -426,8 +426,8 @@ pub struct LinkResult {
     pub lost_down: u64,
     /// PFC frames lost.
     pub lost_pauses: u64,
-    /// Share of the run at flow level in which it had several flows and was the bottleneck of one of them, in thousandths; absent:
-    /// flow level alone knows.
+    /// Share of the run at flow level in which it had several flows and was the bottleneck of one of them, in thousandths, rounded up;
+    /// absent: flow level alone knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck_milli: Option<u64>,
 }

@@ -74,6 +74,20 @@ fn flows_that_pass_no_congested_link_are_at_flow_level_and_others_are_not() {
     );
 }
 
+/// 4 us of 8 ms.
+#[test]
+fn a_bottleneck_of_less_than_a_thousandth_of_the_run_is_one() {
+    let traffic = ["h0", "h1"].map(|from| flow(from, "h2", "bytes = \"20KB\"")).concat()
+        + &flow("h4", "h5", "bytes = \"100MB\"");
+    let text = file("kind = \"star\"\nhosts = 6", &traffic);
+    for level in ["flow", "hybrid"] {
+        let report = at_level(level, &text);
+        assert!(says(&report, "1 of 12 directions of links were bottlenecks"), "{:?}", report.why);
+        let share = |l: &LinkResult| (l.to == "h2").then_some(1).or(Some(0));
+        assert!(report.links.iter().all(|l| l.bottleneck_milli == share(l)), "{:?}", report.links);
+    }
+}
+
 /// Two senders to h4 over a trunk that is fast enough for all; PFC holds it back, and with it who goes elsewhere.
 #[test]
 fn flows_behind_links_that_pfc_holds_back_are_played_too() {

@@ -133,11 +133,11 @@ impl World<'_> {
         }
     }
 
-    /// Of the time at flow level, which is not that of frames.
+    /// Of the time at flow level, which is not that of frames; rounded up: 0 is never.
     fn bottleneck_milli(&self, dir: usize) -> u64 {
         let at = self.contention[dir];
         let time = at.total + if at.since == NEVER { 0 } else { self.now - at.since };
-        (u128::from(time) * 1000 / u128::from(self.now.max(1))) as u64
+        (u128::from(time) * 1000).div_ceil(u128::from(self.now.max(1))) as u64
     }
 
     fn link_result(&self, dir: usize, bottleneck_milli: u64) -> LinkResult {
