@@ -27,6 +27,37 @@ pub(super) fn fct(report: &Report) -> Vec<u64> {
     report.flows.iter().map(|f| f.fct_ns.unwrap_or_else(|| panic!("{f:?}"))).collect()
 }
 
+/// What docs/simulation.md says of windows: answers take a part of the line, and wait behind data longer than the window lasts.
+#[test]
+fn traffic_both_ways_under_a_window_takes_longer_than_flow_level_says() {
+    let slower = |cc: &str, delay: &str, both: bool| {
+        let host = format!(
+            "[link]\ndelay = \"{delay}\"\n[switch.config.port_defaults]\nmtu = 9000\n[host]\npayload = 4096\ncongestion_control = {cc}\n"
+        );
+        let flow = |from, to| {
+            format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nbytes = \"250KB\"\n")
+        };
+        let back = if both { flow("h1", "h0") } else { String::new() };
+        let text = file("kind = \"star\"\nhosts = 2", &(host + &flow("h0", "h1") + &back));
+        let [packets, flows] = [play(&text), at_flow_level(&text)].map(|report| fct(&report)[0] as f64);
+        (packets / flows - 1.0) * 100.0
+    };
+    let wide = "window_bytes = \"40KB\"";
+    for (cc, delay, both, percent) in [
+        ("\"none\"".to_owned(), "100ns", true, 0.1),
+        ("\"dctcp\"".to_owned(), "100ns", false, 0.0),
+        ("\"dctcp\"".to_owned(), "500ns", true, 1.8),
+        ("\"dctcp\"".to_owned(), "100ns", true, 15.3),
+        (format!("\"dctcp\"\n{wide}"), "100ns", true, 1.9),
+        ("\"hpcc\"".to_owned(), "500ns", true, 9.5),
+        ("\"hpcc\"".to_owned(), "100ns", true, 15.7),
+        (format!("\"hpcc\"\n{wide}"), "100ns", true, 7.3),
+    ] {
+        let found = slower(&cc, delay, both);
+        assert!((found - percent).abs() < 0.5, "{cc} {delay} {both}: {found}");
+    }
+}
+
 #[test]
 fn a_flow_alone_takes_what_it_takes_frame_by_frame() {
     let chain = "kind = \"chain\"\nswitches = 3\nhosts_per_switch = 1";
