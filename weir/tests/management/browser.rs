@@ -273,3 +273,27 @@ fn all_equal(snapshot: &Value, dom: &str) {
         assert_eq!(value(snapshot, of).map(|v| v.to_string()).as_ref(), Some(text), "{of}");
     }
 }
+
+#[test]
+fn frames_that_were_sent_again_are_no_failure_on_the_page_of_a_simulation() {
+    let place = tempfile::tempdir().unwrap();
+    let fabric = "name = \"t\"\nstop_time = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = 9\n[host]\ntimeout = \"100us\"\n\
+                  [switch.config.buffer]\nsize = \"1MiB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+                  [[workload]]\nkind = \"incast\"\nto = \"h8\"\nbytes = \"200KB\"\npriority = 0\ndscp = 0\n";
+    let file = place.path().join("t.toml");
+    std::fs::write(&file, fabric).unwrap();
+    run(Command::new(env!("CARGO_BIN_EXE_weir")).arg("sim").arg(&file).arg("--out").arg(place.path()));
+    let page = place.path().join("report.html");
+    let Some(good) = dom(&format!("file://{}", page.display())) else { return };
+    // Its class and its text.
+    let badge = |dom: &str| {
+        let (before, after) = dom.split_once("\" id=\"verdict\">").unwrap();
+        (before.rsplit('"').next().unwrap().to_owned(), after.split('<').next().unwrap().to_owned())
+    };
+    let (class, text) = badge(&good);
+    assert!(class == "badge" && text.ends_with(" frames lost, recovered"), "{class}: {text}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    std::fs::write(&page, html.replace("\"findings\":[]", "\"findings\":[\"it failed\"]")).unwrap();
+    let (class, text) = badge(&dom(&format!("file://{}", page.display())).unwrap());
+    assert!(class == "badge bad" && text.ends_with(" frames dropped"), "{class}: {text}");
+}
