@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib.image
@@ -66,6 +67,32 @@ def shows_settings(weir: str, out: Path, tmp_path: Path, what: str) -> None:
     for colour in plots.COLOURS[:2]:
         rgb = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         assert (abs(pixels - rgb).max(axis=2) < 0.02).sum() > 30, colour
+
+
+def test_runs_that_do_not_tell_how_long_ports_paused_are_named(weir: str, tmp_path: Path) -> None:
+    incast = '[topology]\nkind = "star"\nhosts = 4\n[[workload]]\nkind = "incast"\nto = "h3"\nbytes = "100KB"\n'
+    keys = {"own": "", "published": 'profile = "ns3-hpcc"\n', "rates": 'level = "flow"\n'}
+    for name, key in keys.items():
+        file = tmp_path / f"{name}.toml"
+        file.write_text(f'name = "{name}"\nstop_time = "2ms"\n{key}{incast}', encoding="utf-8")
+        subprocess.run([weir, "sim", str(file), "--out", str(tmp_path / name)], check=True, capture_output=True)
+
+    def plot(*names: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "weir_sim", "plot", "pause", *names, "--out", "pause.png"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    assert plot("own") == (0, "")
+    code, said = plot("own", "published", "rates")
+    assert code == 0 and said.splitlines() == [
+        'weir_sim: 1 of 3 runs have no rows in ports.csv: those at level "flow" have none',
+        'weir_sim: left out, since runs of profile "ns3-hpcc" do not tell how long ports paused: published',
+    ]
+    (tmp_path / "pause.png").unlink()
+    for name in ["published", "rates"]:
+        code, said = plot(name)
+        assert code == 2 and 'those of profile "ns3-hpcc" and those at level "flow" do not' in said
+    assert not (tmp_path / "pause.png").exists()
 
 
 def test_parquet_and_csv_have_the_same_rows(weir: str, out: Path, tmp_path: Path) -> None:

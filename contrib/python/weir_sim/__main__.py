@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -124,6 +125,7 @@ def _plot(args: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(name)s: %(message)s")
     try:
         return {"run": _run, "table": _table, "plot": _plot}[args.command](args)
     except (WeirError, OSError) as error:

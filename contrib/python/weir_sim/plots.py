@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import matplotlib
@@ -22,6 +23,8 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFor
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7a5195", "#8c6d31"]
 #: More sizes than this are put into so many groups with the same number of flows.
 SIZES = 12
+
+_log = logging.getLogger("weir_sim")
 
 
 def _figure(x: str, y: str) -> tuple[Figure, Axes]:
@@ -126,9 +129,17 @@ def queue_cdf(queues: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
 
 
 def pause_share(ports: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
-    """Part of the run in which ports of switches held their peers back: the mean of all ports, and the port with the most."""
+    """Part of the run in which ports of switches held their peers back: the mean of all ports, and the port with the most.
+
+    Raises ValueError: no run tells.
+    """
     measured = ports.dropna(subset=["tx_paused_share"])
+    if measured.empty:
+        raise ValueError('no run tells how long its ports paused: those of profile "ns3-hpcc" and those at level "flow" do not')
     found = list(_settings(measured, by))
+    drawn = [label for label, *_ in found]
+    if silent := [label for label, *_ in _settings(ports, by) if label not in drawn]:
+        _log.warning('left out, since runs of profile "ns3-hpcc" do not tell how long ports paused: %s', "; ".join(silent))
     figure, axes = _figure("share of the run in which ports held their peers back", "")
     figure.set_figheight(1.2 + 0.5 * max(1, len(found)))
     for at, (_, colour, rows) in enumerate(found):

@@ -6,6 +6,7 @@ Every table of several runs begins with what tells the runs apart: `run`, the fo
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,11 @@ import pandas as pd
 from weir_sim.plan import WeirError, call
 
 Folders = Iterable[str | os.PathLike[str]]
+
+#: Which runs have nothing in a table.
+WITHOUT = {"ports.csv": 'those at level "flow" have none', "collectives.csv": "those without a collective have none"}
+
+_log = logging.getLogger("weir_sim")
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -82,6 +88,8 @@ def _table(name: str, folders: Folders, weir: str) -> pd.DataFrame:
     found = [(run, table) for run, table in tables if table is not None]
     if not found:
         raise WeirError(f"there is no {name} in these folders: sweep with --keep tables, or another file of a fabric")
+    if lacking := sum(table is None or table.empty for _, table in tables):
+        _log.warning("%d of %d runs have no rows in %s: %s", lacking, len(tables), name, WITHOUT.get(name, "sweep with --keep tables"))
     # An axis may be called like a column that some of the tables have.
     taken = {column for _, table in found for column in table.columns}
     for run, table in found:
@@ -98,7 +106,10 @@ def flows(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
 
 
 def ports(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
-    """A row for each port of each switch, with `tx_paused_share`: the part of the run in which it held its peer back, 0 to 1."""
+    """A row for each port of each switch, with `tx_paused_share`: the part of the run in which it held its peer back, 0 to 1.
+
+    Without a value where the run does not tell: of profile `ns3-hpcc`.
+    """
     table = _table("ports.csv", folders, weir)
     table["tx_paused_share"] = table["tx_paused_ns"] / table["end_ns"]
     return table
