@@ -30,6 +30,6 @@ keepDrawn(() => {
   const idle = ports.length > 0 && ports.every(([ppm]) => ppm === 0);
   distributions("paused", idle ? [] : paused, share, idle ? NO_PAUSES : NONE);
   const depths = DATA.sides.filter((side) => side.period_ns > 0).map((side) => ({ name: side.name, values: side.depths, period: side.period_ns }));
-  lines("depths", DATA.end_ns, depths, bytes, NO_QUEUES);
+  lines("depths", DATA.depths_end_ns, depths, bytes, NO_QUEUES);
   distributions("queues", series("queues"), bytes, NO_QUEUES);
 });

@@ -8,7 +8,6 @@ use std::path::Path;
 /// The flows, ports and course of a run, or of all runs of a setting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Course {
-    pub end_ns: u64,
     /// Of each flow that was delivered, ns.
     pub fct_ns: Vec<u64>,
     /// The same over what it takes alone on its path, in thousandths.
@@ -19,6 +18,8 @@ pub(super) struct Course {
     pub depths: Vec<u64>,
     /// Period of `depths`, ns.
     pub period_ns: u64,
+    /// When the run ended that `depths` is of, ns; 0: there is none.
+    pub depths_end_ns: u64,
     /// Longest queues of any port in the periods of all runs, bytes.
     pub queues: Vec<u64>,
 }
@@ -52,21 +53,22 @@ impl Course {
     ) -> Self {
         let done = flows.filter_map(|f| Some((f.fct_ns?, share(f.fct_ns?, f.ideal_ns?, 1000))));
         let (fct_ns, slowdown_milli) = done.unzip();
-        let (mut depths, mut period_ns) = (Vec::new(), 0);
+        let (mut depths, mut period_ns, mut depths_end_ns) = (Vec::new(), 0, 0);
         if let Some(timeline) = timeline {
             let series = &timeline.depths;
             let periods = series.iter().map(|s| s.values.len()).max().unwrap_or(0);
             let longest = |k| series.iter().filter_map(|s| s.values.get(k).copied()).max().unwrap_or(0);
             (depths, period_ns) = ((0..periods).map(longest).collect(), timeline.period_ns);
+            depths_end_ns = end_ns;
         }
         Self {
-            end_ns,
             fct_ns,
             slowdown_milli,
             paused_ppm: paused_ns.map(|paused| share(paused, end_ns, 1_000_000)).collect(),
             queues: depths.clone(),
             depths,
             period_ns,
+            depths_end_ns,
         }
     }
 
@@ -85,13 +87,13 @@ impl Course {
 
     /// With those of a run with a higher seed.
     pub fn join(mut self, other: Self) -> Self {
-        self.end_ns = self.end_ns.max(other.end_ns);
         self.fct_ns.extend(other.fct_ns);
         self.slowdown_milli.extend(other.slowdown_milli);
         self.paused_ppm.extend(other.paused_ppm);
         self.queues.extend(other.queues);
         if self.depths.is_empty() {
             (self.depths, self.period_ns) = (other.depths, other.period_ns);
+            self.depths_end_ns = other.depths_end_ns;
         }
         self
     }

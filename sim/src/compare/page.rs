@@ -27,7 +27,7 @@ impl Comparison {
         };
         json!({
             "legend": self.legend(), "notes": self.notes(), "heads": self.heads(), "rows": self.rows(),
-            "end_ns": courses.iter().map(|course| course.end_ns).max().unwrap_or(0),
+            "depths_end_ns": courses.iter().map(|course| course.depths_end_ns).max().unwrap_or(0),
             "sides": self.sides.iter().enumerate().map(side).collect::<Vec<_>>(),
         })
     }

@@ -248,6 +248,7 @@ fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     let last = data["sides"][0]["fct"].as_array().unwrap().last().unwrap();
     assert_eq!(*last, serde_json::json!([report.fct_ns.unwrap().max, 1000]));
     assert_eq!(data["sides"][1]["paused"].as_array().unwrap().len(), 4);
+    assert!(data["depths_end_ns"].as_u64() >= Some(report.end_ns));
     assert_eq!(data["rows"].as_array().unwrap().len(), 16);
 }
 
@@ -263,6 +264,9 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
         .into();
     let both = reports[0].clone().join(reports[1].clone());
     assert!(both.fct_ns.len() > reports[0].fct_ns.len() && both.depths == reports[0].depths);
+    // Queues are drawn until the run ends that they are of, and of tables there are none.
+    let longer = Course { depths_end_ns: 2 * reports[0].depths_end_ns, ..reports[1].clone() };
+    assert_eq!(reports[0].clone().join(longer).depths_end_ns, reports[0].depths_end_ns);
     let course = |keep: Keep, flows: FlowsFormat| {
         let to = dir.path().join(format!("{keep:?}{flows:?}"));
         sweep_of(dir.path(), "plan", "100G", &[("seed", "[1, 2]")]);
@@ -272,7 +276,7 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
         side.course()
     };
     assert_eq!(course(Keep::Report, FlowsFormat::Csv), Some(both.clone()));
-    let of_tables = Course { depths: Vec::new(), period_ns: 0, queues: Vec::new(), ..both };
+    let of_tables = Course { depths: Vec::new(), period_ns: 0, depths_end_ns: 0, queues: Vec::new(), ..both };
     assert_eq!(course(Keep::Tables, FlowsFormat::Csv).as_ref(), Some(&of_tables));
     assert_eq!(course(Keep::Tables, FlowsFormat::Parquet), Some(of_tables));
     assert_eq!(course(Keep::Figures, FlowsFormat::Csv), None);
