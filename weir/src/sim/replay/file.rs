@@ -6,6 +6,7 @@ use pcap_file::PcapError;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
+use pcap_file::pcapng::blocks::section_header::SectionHeaderOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
@@ -28,9 +29,11 @@ pub struct Captured {
     pub history: Option<FrameHistory>,
 }
 
-/// A capture that ended as it should.
+/// A capture that ended as it should, as far as the file tells.
 #[derive(Debug)]
 pub struct CaptureFile {
+    /// Who wrote it says that it is whole. Wireshark's mergecap leaves that out, and how many records found no room.
+    pub is_whole: bool,
     /// In the order of the file.
     pub frames: Vec<Captured>,
     /// Records that found no room while it was made.
@@ -84,7 +87,8 @@ impl CaptureFile {
             }
         };
         let mut interfaces: Vec<Interface> = Vec::new();
-        let (mut frames, mut missed, mut ended, mut filtered) = (Vec::new(), 0, false, false);
+        let (mut frames, mut missed, mut is_whole, mut filtered) = (Vec::new(), 0, false, false);
+        let mut is_merged = false;
         let mut ports = BTreeSet::new();
         while let Some(block) = reader.next_block() {
             let number = frames.len();
@@ -93,7 +97,12 @@ impl CaptureFile {
                 refuse("", what, "capture again")
             };
             match block.map_err(cut)? {
-                Block::SectionHeader(_) => interfaces.clear(),
+                Block::SectionHeader(block) => {
+                    interfaces.clear();
+                    is_merged = block.options.iter().any(|option| {
+                        matches!(option, SectionHeaderOption::UserApplication(by) if by.starts_with("Mergecap"))
+                    });
+                }
                 Block::InterfaceDescription(block) => {
                     let interface = interface(&block.options);
                     filtered |= interface.filtered;
@@ -139,7 +148,7 @@ impl CaptureFile {
                     });
                 }
                 Block::InterfaceStatistics(block) => {
-                    ended = true;
+                    is_whole = true;
                     missed += block
                         .options
                         .iter()
@@ -152,11 +161,12 @@ impl CaptureFile {
                 _ => {}
             }
         }
-        if !ended {
+        if !is_whole && !is_merged {
             let what = format!("cut short: there are {} frames, and no statistics behind them", frames.len());
-            return Err(refuse("", what, "let `weir capture` end by --count or --for"));
+            let remedy = "let `weir capture` end by --count or --for; Wireshark's reordercap and editcap leave the statistics out, replay the file they were given";
+            return Err(refuse("", what, remedy));
         }
-        Ok(Self { frames, missed, filtered, ports })
+        Ok(Self { is_whole, frames, missed, filtered, ports })
     }
 
     /// Frames that came to its port are not in it, as it says itself.

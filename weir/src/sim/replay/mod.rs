@@ -227,6 +227,7 @@ fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: 
         "totals": { "captured": totals(found.totals[0]), "replayed": totals(found.totals[1]) },
         "missed": capture.missed,
         "filtered": capture.filtered,
+        "whole": capture.is_whole,
         "compared": found.compared.iter().map(|(what, n)| (*what, json!({ "judged": n.judged, "lacking": n.lacking }))).collect::<BTreeMap<_, _>>(),
         "differences": found.differences.iter().map(one).collect::<Vec<_>>(),
         "losses": found.losses.iter().map(losses).collect::<Vec<_>>(),
@@ -269,6 +270,9 @@ fn print(capture: &CaptureFile, found: &Comparison) {
         (capture.missed, "records found no room while the capture was made"),
     ];
     notes.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| say!("  {count} {what}"));
+    if !capture.is_whole {
+        say!("  merged: whether the capture was cut short, or lacks frames, is not in the file");
+    }
     let list = |number: fn(&Compared) -> u64| {
         let some = found.compared.iter().filter(|(_, compared)| number(compared) > 0);
         some.map(|(what, compared)| format!("{what} of {}", number(compared))).collect::<Vec<_>>().join(", ")

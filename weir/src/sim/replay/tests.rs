@@ -366,6 +366,14 @@ fn what_cannot_be_replayed_is_refused_with_what_to_do() {
         let said = refused(&file[..file.len() - cut], &config);
         assert!(said.contains("cut short"), "{said}");
     }
+    // As mergecap writes it, which says who it is: not known.
+    assert!(refused(&file[..file.len() - statistics], &config).contains("reordercap and editcap leave"));
+    let merged = [&file[..28], b"Mergecap", &file[36..file.len() - statistics]].concat();
+    assert!(
+        !CaptureFile::read(&merged[..]).unwrap().is_whole && CaptureFile::read(&file[..]).unwrap().is_whole
+    );
+    assert_eq!(again(&merged, &config).unwrap().verdict(), Verdict::Pass);
+    assert!(refused(&merged[..merged.len() - 3], &config).contains("cut short after frame"));
     // Of either byte order, whole or not.
     for classic in [&b"\xd4\xc3\xb2\xa1 and more"[..], b"\xa1\xb2\x3c\x4d", b"\x34\xcd\xb2\xa1\x02"] {
         let said = refused(classic, &config);
