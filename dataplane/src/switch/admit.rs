@@ -113,7 +113,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
                 Ok(()) if matches!(charged, Charged::Remote(_)) => {
                     self.hand_off_with(out, frame, &meta, &mut leaving)
                 }
-                Ok(()) => self.enqueue(out, frame, meta),
+                Ok(()) => self.enqueue(charged, out, frame, meta),
                 Err(reason) => {
                     let header = meta.header;
                     self.turn_away(charged, out, frame, &meta, reason);
@@ -153,7 +153,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         let charge = self.admission.charge(u32::from(meta.len));
         match self.admit(charged, &frame, &mut meta, charge) {
             Ok(()) if matches!(charged, Charged::Remote(_)) => self.hand_off_one(out, frame, &meta),
-            Ok(()) => self.enqueue(out, frame, meta),
+            Ok(()) => self.enqueue(charged, out, frame, meta),
             Err(reason) => self.turn_away(charged, out, frame, &meta, reason),
         }
     }
@@ -162,6 +162,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     #[inline(always)]
     fn turn_away(&mut self, charged: Charged, out: PortId, frame: F, meta: &Meta, reason: DropReason) {
         if !charged.group() {
+            self.refused_watched(out, &meta.header, meta.len.into(), reason);
             self.release_group(meta);
         }
         self.refuse(out, frame, &meta.header, reason);
@@ -169,7 +170,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
 
     /// A frame that is charged joins its queue.
     #[inline(always)]
-    fn enqueue(&mut self, out: PortId, frame: F, meta: Meta) {
+    fn enqueue(&mut self, charged: Charged, out: PortId, frame: F, meta: Meta) {
         let mut frame = frame;
         if self.ports[out.index()].mark_on_arrival >> meta.header.queue & 1 == 1 {
             self.mark_on_arrival(out, &mut frame, &meta);
@@ -181,7 +182,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         match self.queues.push(out, frame, &meta, charge, alone) {
             Ok(false) => {}
             Ok(true) => port.scheduler.wake(queue),
-            Err(frame) => return self.no_slot(out, frame, &meta),
+            Err(frame) => return self.no_slot(charged, out, frame, &meta),
         }
         if let Some(bursts) = &mut port.bursts {
             bursts.grown(queue, self.queues.bytes(out, queue), meta.header.rx_ns);
@@ -190,7 +191,10 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
 
     #[cold]
     #[inline(never)]
-    fn no_slot(&mut self, out: PortId, frame: F, meta: &Meta) {
+    fn no_slot(&mut self, charged: Charged, out: PortId, frame: F, meta: &Meta) {
+        if !charged.group() {
+            self.refused_watched(out, &meta.header, meta.len.into(), DropReason::IngressNoSlot);
+        }
         self.release(out, meta);
         self.refuse(out, frame, &meta.header, DropReason::IngressNoSlot);
     }

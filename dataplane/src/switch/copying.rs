@@ -237,6 +237,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
             let header = first.behind(number as u32);
             let Some(copy) = copy else {
                 self.admit_copies(out, first, std::mem::replace(&mut list, BatchList::NONE));
+                self.refused_watched(out, &header, len as u32, DropReason::IngressNoCopy);
                 self.release_group(&header.meta(len as u16, held_ns));
                 let Self { ports, admission, .. } = self;
                 count_lost(ports, admission, PortId(header.in_port), DropReason::IngressNoCopy, &header, 1);

@@ -8,6 +8,7 @@ use super::{Switch, Wire};
 use crate::classify::Class;
 use crate::drops::{DROP_REASONS, DropReason};
 use crate::ecn;
+use crate::egress::BatchHeader;
 use crate::fdb::Lookup;
 use crate::frame::Frame;
 use crate::mmu::{Admission, PgIx, PgView, QueueIx, QueueView};
@@ -68,7 +69,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
             return None;
         };
         if let Some(beside) = observer.beside() {
-            *beside = Beside::default();
+            *beside = Beside { at_hand: true, ..Beside::default() };
         }
         let mut headers = *headers;
         if let Some(slot) = slot {
@@ -102,6 +103,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         }
         let (last, copies, losses) =
             (self.copies.last_begun(), self.ports[port.index()].stats.copies, self.losses());
+        let before = self.observer.beside().map(|beside| std::mem::replace(&mut beside.at_hand, false));
         let control_is_full = self.observer.beside().is_some_and(|beside| beside.control_is_full);
         act(self);
         self.copy_waiting();
@@ -115,6 +117,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
                 .zip(now.iter().zip(&losses))
                 .for_each(|(sum, (now, then))| *sum += now - then);
             beside.control_is_full = control_is_full;
+            beside.at_hand = before.unwrap_or_default();
         }
     }
 
@@ -159,7 +162,9 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         };
         let (at, what) = (headers.meta.header.rx_ns, What::Arrived(arrival));
         let record = Record { key, at, len: start.len, kept: start.kept, what };
-        self.observer.arrived(&record, slot.is_some() && queued);
+        // Every copy of it may have been refused by its queue.
+        let waits = slot.is_some() && queued && !self.copies.is_free(key.slot);
+        self.observer.arrived(&record, waits);
     }
 
     /// The group that a frame is charged to, the one that it falls back to, and the queue.
@@ -225,6 +230,38 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     pub(super) fn taken_elsewhere(&mut self, taken: Taken) {
         if self.observer.follows(taken.key, true) {
             self.observer.taken(taken);
+        }
+    }
+
+    /// A copy of a frame, or a frame that another lcore has charged, may not join its queue at `out`. To be called before its copy is
+    /// counted as gone.
+    #[inline(always)]
+    pub(super) fn refused_watched(
+        &mut self,
+        out: PortId,
+        header: &BatchHeader,
+        len: u32,
+        reason: DropReason,
+    ) {
+        if self.observer.looks_on() && !header.is_single() {
+            self.note_refused_copy(out, header, len, reason);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_refused_copy(&mut self, out: PortId, header: &BatchHeader, len: u32, reason: DropReason) {
+        let (key, reason) = (Key::of(header, &self.copies), self.reason_for(header, reason));
+        let Self { observer, ports, copies, .. } = self;
+        if !ports.is_own(PortId(key.in_port)) {
+            return self.flushed_watched(out, key, len, reason);
+        }
+        // Copies are made while the frame comes in, after those of frames that came before it: what is lost of them is no loss on
+        // arrival.
+        let Some(beside) = observer.beside().filter(|beside| beside.at_hand) else { return };
+        beside.losses[reason as usize] += 1;
+        if key.slot == copies.last_begun() {
+            observer.flushed(out, key, (len, reason), copies.left(key.slot) == 1);
         }
     }
 

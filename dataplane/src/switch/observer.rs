@@ -68,7 +68,8 @@ pub trait Observer {
     /// A copy of a frame that is followed has left by a port; its bytes are at `_address` while the driver has it. `_is_last`: no other waits.
     fn left(&mut self, _out: PortId, _record: &Record, _address: usize, _is_last: bool) {}
 
-    /// A copy of a frame that is followed, of so many bytes, is lost in its queue at a port. `_is_last`: no other waits.
+    /// A copy of a frame that is followed, of so many bytes, is lost in its queue at a port, or may not join it there. `_is_last`: no other
+    /// waits.
     fn flushed(&mut self, _out: PortId, _key: Key, _what: (u32, DropReason), _is_last: bool) {}
 
     /// A frame of `len` bytes is lost at a port.
@@ -92,6 +93,8 @@ pub enum Interest {
 /// What happened on account of a frame that is followed and is no part of its story.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
+    /// The frame that is followed is at hand, not another one that is made of it.
+    pub at_hand: bool,
     /// Copies with another tag, which are not followed.
     pub copies: u64,
     /// Of these and others, what was lost, by reason.
@@ -102,7 +105,7 @@ pub struct Beside {
 
 impl Default for Beside {
     fn default() -> Self {
-        Self { copies: 0, losses: [0; DROP_REASONS], control_is_full: false }
+        Self { at_hand: false, copies: 0, losses: [0; DROP_REASONS], control_is_full: false }
     }
 }
 
@@ -159,7 +162,7 @@ pub enum What {
         /// It became CE on the way.
         marked: bool,
     },
-    /// It was lost after it had been queued.
+    /// It was lost after it had been queued, or a copy of it, or it itself at another lcore's port, was refused by its queue.
     Flushed {
         /// The port it waited for.
         out: PortId,

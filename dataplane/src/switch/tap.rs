@@ -12,7 +12,7 @@ use crate::frame::Frame;
 use crate::mmu::{Admission, Mmu};
 use crate::parse::{Parsed, Profile};
 use crate::portset::PortSet;
-use crate::types::{Nanos, PortId};
+use crate::types::{MAX_PORTS, Nanos, PortId};
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -65,6 +65,8 @@ pub struct Tap {
     bytes: Producer<u8>,
     lost: Arc<AtomicU64>,
     beside: Beside,
+    /// Copies of the frame that comes in, which their queues refused: bytes and reason. Its arrival is told first.
+    refused: ArrayVec<(PortId, u32, DropReason), MAX_PORTS>,
 }
 
 /// The reader's end.
@@ -141,6 +143,7 @@ impl Tap {
             bytes,
             lost,
             beside: Beside::default(),
+            refused: ArrayVec::new(),
         };
         (tap, reader)
     }
@@ -207,6 +210,9 @@ impl Tap {
         self.left -= 1;
         self.beside = Beside::default();
         self.push(record);
+        for (out, len, reason) in std::mem::take(&mut self.refused) {
+            self.push(&Record { len, kept: 0, what: What::Flushed { out, reason }, ..*record });
+        }
     }
 
     #[cold]
@@ -249,6 +255,11 @@ impl Tap {
     }
 
     fn flushed(&mut self, out: PortId, key: Key, (len, reason): (u32, DropReason), is_last: bool) {
+        if self.beside.at_hand {
+            // One for each port at most.
+            let _ = self.refused.try_push((out, len, reason));
+            return;
+        }
         self.forget(out, key, is_last);
         self.push(&Record { key, at: self.now, len, kept: 0, what: What::Flushed { out, reason } });
     }

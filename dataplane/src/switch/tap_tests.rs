@@ -286,6 +286,73 @@ fn a_tap_on_drops_hinders_nobody() {
     }
 }
 
+/// A queue that takes no more where it holds so many bytes.
+fn full_at(bytes: u64) -> Wred {
+    Wred { kmin: bytes, kmax: bytes, pmax: ONE_Q32, at: MarkAt::Dequeue }
+}
+
+#[test]
+fn a_copy_that_its_queue_refuses_is_told_and_the_others_leave() {
+    let mut params = params(1);
+    params.ports[0].early_drop[0] = Some(full_at(1000));
+    let mut switch = Sut::observed(params).unwrap();
+    greet(&mut switch);
+    // What is lost of a frame that waits for its copies is not a loss of the one that is followed.
+    let filter = Filter { dst: Some(Mac([2, 0, 0, 0, 0, 0xef])), ..Filter::default() };
+    let mut reader = armed(&mut switch, TapOrder { filter, ..order(1, 2) });
+    let sent = [(0xee, 1100), (0xee, 1200), (0xef, 1300)].map(|(to, len)| frame(1, to, 0, len));
+    receive(&mut switch, 1, sent, SECOND);
+    receive(&mut switch, 1, [frame(1, 0xef, 26, 1300)], SECOND);
+    let mut told = all(&mut reader);
+    (1..10).for_each(|n| transmit_all(&mut switch, (1 + n) * SECOND, &mut Out::default()));
+    told.extend(all(&mut reader));
+    let told: Vec<_> = told
+        .iter()
+        .map(|(record, _)| match &record.what {
+            What::Arrived(Arrival { copies, lost, .. }) => format!("{copies} {lost:?}"),
+            What::Left { out, .. } => format!("left {}", out.0),
+            What::Flushed { out, reason } => format!("lost {} {reason:?} {}", out.0, record.len),
+            What::Lost { .. } => panic!("{record:?}"),
+        })
+        .collect();
+    assert_eq!(told[..3], ["3 None", "lost 0 EgressWred 1300", "3 None"]);
+    assert_eq!((told.len(), switch.stats(PortId(0)).queue_drops[0]), (3 + 2 + 3, 2));
+    assert!(switch.copies.are_free());
+}
+
+/// Frames that come by the other lcore than that of the queue they are for, which has room for two of them.
+#[test]
+fn the_other_lcore_tells_that_its_queue_refuses_a_frame() {
+    for tx_per_lcore in [false, true] {
+        let mut params = params(2);
+        params.ports.iter_mut().for_each(|port| port.tx_per_lcore = tx_per_lcore);
+        params.ports[0].early_drop[0] = Some(full_at(1000));
+        params.stations = vec![(Profile::standard().key(0x0200_0000_0000, 0), PortId(0))];
+        let [a, b] = &mut <[_; 2]>::try_from(Sut::observed_shards(&params, 2).unwrap()).unwrap();
+        let taps = Tap::for_workers(order(1, 6), 2);
+        let [(one, mut from_a), (other, mut from_b)] = <[_; 2]>::try_from(taps).unwrap();
+        a.arm(Some(Box::new(one)));
+        b.arm(Some(Box::new(other)));
+        receive(b, 1, (0..6).map(|_| frame(1, 0, 0, 1000)), SECOND);
+        a.tick(SECOND + 7);
+        let told: Vec<_> = all(&mut from_a);
+        let came: Vec<_> = all(&mut from_b).iter().map(|(record, _)| record.key).collect();
+        assert_eq!((came.len(), told.len()), (6, 4));
+        for ((record, _), key) in told.iter().zip(&came[2..]) {
+            let Record { at, len, what: What::Flushed { out, reason }, .. } = record else {
+                panic!("{record:?}")
+            };
+            assert_eq!((record.key, *at, *len), (*key, SECOND + 7, 1000));
+            assert_eq!((*out, *reason), (PortId(0), DropReason::EgressWred));
+        }
+        assert_eq!(a.stats(PortId(0)).queue_drops[0], 4);
+        a.abandon();
+        b.tick(SECOND);
+        b.abandon();
+        assert!(a.copies.are_free() && b.copies.are_free());
+    }
+}
+
 /// Who tells that a frame leaves, and all that is told by each of two lcores about two frames of the second one.
 fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
     let mut params = params(2);

@@ -210,6 +210,13 @@ impl Comparison {
             return;
         }
         self.judge("lookup");
+        let refused_by = refusing_queue(was);
+        if refused_by.is_some() && refused_by == refusing_queue(is) {
+            for what in ["verdict", "departure"] {
+                if self.lacks.own { self.lack(what) } else { self.judge(what) }
+            }
+            return;
+        }
         let arrival = |history: &FrameHistory| {
             let lost = history.losses.iter().find(|(port, _)| port.is_empty());
             lost.map_or(history.verdict.clone(), |(_, reason)| format!("{}: {reason}", history.verdict))
@@ -321,6 +328,13 @@ fn mark_depth(config: &Config, history: &FrameHistory, left: &Departure) -> Opti
         MarkPoint::Enqueue => history.depth.unwrap_or(0),
     };
     Some((wred, depth))
+}
+
+/// The port whose queue refused a frame, and why. Where that is another lcore's it is told behind the arrival, by the lcore that has the queue.
+fn refusing_queue(history: &FrameHistory) -> Option<(&str, &str)> {
+    let [(port, reason)] = &history.losses[..] else { return None };
+    let port = if port.is_empty() { phase::port_of(history) } else { port };
+    (history.departures.is_empty() && reason.starts_with("egress.")).then_some((port, reason))
 }
 
 /// Whether a frame is lost for such a reason because of others: of what they hold, or of how many came.

@@ -45,7 +45,7 @@ pub fn is_crowded_out(history: &FrameHistory) -> bool {
 }
 
 /// The port a frame was for; empty: several.
-fn port_of(history: &FrameHistory) -> &str {
+pub(super) fn port_of(history: &FrameHistory) -> &str {
     history.lookup.strip_prefix("port ").unwrap_or_default()
 }
 

@@ -513,6 +513,24 @@ fn looking_every(us: u64) -> Vec<u8> {
     watched_for(&load(&full("30KB")), &order, (4000, us, 3), |round, n| round % 40 == 3 && n == 0)
 }
 
+/// The lcore that has the queue may be another one than that of the port the frame came to.
+#[test]
+fn a_frame_that_its_queue_refuses_is_lost_there_on_whatever_lcore() {
+    let came = "frame 1; arrived p0; tc 0 pg 0 queue 0; port p1; ";
+    let found = |captured: &str, lacks: bool| {
+        let [was, is] = [captured, "dropped; stage egress, reason egress.wred"]
+            .map(|told| FrameHistory::read(&format!("{came}{told}")).unwrap());
+        compare(&load(&text()), &[was], &[is], &BTreeMap::new(), Lacks { own: lacks, others: false })
+    };
+    let refused =
+        |reason: &str| format!("admitted; depth 0; lost at p1, stage egress, reason egress.{reason}");
+    let same = found(&refused("wred"), false);
+    assert_eq!((same.verdict(), same.differences), (Verdict::Pass, Vec::new()));
+    assert_eq!(found(&refused("wred"), true).verdict(), Verdict::Undecided);
+    let other = found(&refused("port_down"), false);
+    assert!(other.differences.iter().any(|d| d.captured == "admitted"), "{:?}", other.differences);
+}
+
 /// Where a queue is full, a few microseconds decide which of two frames is dropped, and that is all that differs.
 #[test]
 fn a_difference_of_phase_at_a_full_queue_has_a_verdict_of_its_own() {
