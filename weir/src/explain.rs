@@ -173,8 +173,9 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
         // Behind those of the ports is the control pool.
         None => seen.control = vec![args.used],
     }
-    // Any other group will do: what counts is what it leaves of the pool.
-    let other = (0..n).find(|i| *i != group).unwrap_or(0);
+    // What counts is what it leaves of the pool: the port that is asked about has nothing of it, unless there is no other.
+    let of_port = |i: &usize| i / PRIORITIES == asked.port.index();
+    let other = (0..n).find(|i| !of_port(i)).or_else(|| (0..n).find(|i| *i != group)).unwrap_or(0);
     seen.groups[other].used += if args.others > 0 { args.others + params.mmu.pgs[other].reserved } else { 0 };
     if let (Some(copy), Some(class)) = (plain.shown, plain.class) {
         seen.queues[copy.out.index() * PRIORITIES + usize::from(class.queue)] = args.queued;

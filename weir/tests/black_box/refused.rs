@@ -426,3 +426,19 @@ fn a_question_about_what_no_switch_can_hold() {
     let full = ask(&["--kind", "cnp", "--used", "262144", "--others", &shared]);
     assert_eq!(full.code(), Some(0), "{full:?}");
 }
+
+/// What others hold is held by other ports, so a limit of the port that is asked about has nothing to do with it.
+#[test]
+fn what_others_hold_is_not_held_by_the_port_of_a_question() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    let ports = ["a", "b"].map(|name| port(name, "ring")).concat();
+    let limit = "[[buffer.port]]\nports = \"a,b\"\ningress_limit = 60000\n";
+    let text = format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"16MiB\"\n{limit}{ports}");
+    std::fs::write(&file, text).unwrap();
+    for (port, to) in [("a", "b"), ("b", "a")] {
+        let of = ["--port", port, "--to", to, "--dscp", "26", "--used", "10KB", "--others", "1MB"];
+        let said = weir(&[&["explain", file.to_str().unwrap()][..], &of].concat());
+        assert!(said.stdout.contains("admitted") && !said.stdout.contains("Xoff is sent"), "{said:?}");
+    }
+}
