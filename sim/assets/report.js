@@ -169,11 +169,14 @@ function head() {
 function ports() {
   $("ports-note").textContent = DATA.ports.length < DATA.ports_total ? `${DATA.ports.length} of ${count(DATA.ports_total)}, the busiest` : "";
   const sum = (drops) => Object.values(drops).reduce((a, b) => a + b, 0);
+  const pooled = DATA.ports.some((row) => row.headroom_pool);
+  const pool = (of) => !pooled ? [] : of ? [bytes(of.peak), bytes(of.size)] : ["–", "–"];
   table("ports", [["Switch", "text"], ["Port", ""], ["To", "text"], ["In", ""], ["Out", ""], ["Longest queue", ""], ["Mean queue", ""], ["Marked", ""],
-    ["XOFF sent", ""], ["PFC heard", ""], ["Held back", ""], ["Headroom used", ""], ["of", ""], ["Dropped", ""]],
-  DATA.ports.map(({ switch: name, port: p }) => ({ alarm: sum(p.drops) > 0, cells: [name, String(p.port), p.peer, count(p.rx_frames), count(p.tx_frames),
+    ["XOFF sent", ""], ["PFC heard", ""], ["Held back", ""], ["Headroom used", ""], ["of", ""],
+    ...(pooled ? [["Pool used", ""], ["of", ""]] : []), ["Dropped", ""]],
+  DATA.ports.map(({ switch: name, headroom_pool: of, port: p }) => ({ alarm: sum(p.drops) > 0, cells: [name, String(p.port), p.peer, count(p.rx_frames), count(p.tx_frames),
     bytes(p.queue_max), bytes(p.queue_mean), count(p.marked), count(p.pfc_tx_xoff), count(p.pfc_rx), time(p.rx_paused_ns), bytes(p.headroom_peak),
-    bytes(p.headroom), sum(p.drops) === 0 ? "0" : Object.entries(p.drops).map(([why, n]) => `${count(n)} ${why}`).join(", ")] })), "no switch");
+    bytes(p.headroom), ...pool(of), sum(p.drops) === 0 ? "0" : Object.entries(p.drops).map(([why, n]) => `${count(n)} ${why}`).join(", ")] })), "no switch");
 }
 
 /// At flow level, in place of ports.

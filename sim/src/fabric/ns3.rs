@@ -495,6 +495,7 @@ fn report(
         buffer: params[s].0.into(),
         shared: u64::from(params[s].0)
             .saturating_sub(params[s].1.iter().map(|h| u64::from(h + config.reserve)).sum()),
+        headroom_pool: None,
         ports: (0..plan.ports[plan.hosts + s].len()).map(|i| port(s, i)).collect(),
     };
     let host = |h: usize| HostResult {

@@ -41,8 +41,11 @@ impl Report {
         ports.sort_by_key(|(_, p)| {
             std::cmp::Reverse((p.drops.values().sum::<u64>(), p.queue_max, p.pfc_tx_xoff))
         });
-        let ports: Vec<Value> =
-            ports.iter().take(ROWS).map(|(s, p)| json!({ "switch": s.name, "port": p })).collect();
+        let ports: Vec<Value> = ports
+            .iter()
+            .take(ROWS)
+            .map(|(s, p)| json!({ "switch": s.name, "headroom_pool": s.headroom_pool, "port": p }))
+            .collect();
         let mut links: Vec<_> = self.links.iter().filter(|l| l.bottleneck_milli > Some(0)).collect();
         links.sort_by_key(|l| std::cmp::Reverse(l.bottleneck_milli));
         let links_total = links.len();

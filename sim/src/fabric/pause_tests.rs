@@ -198,3 +198,58 @@ fn depths_follow_what_a_watchdog_drops() {
     assert!(s0.queue_mean.unwrap() < 10_000, "{:?}", s0.queue_mean);
     assert!(report.samples[1..].iter().all(|sample| sample.queues[0] == 0), "{:?}", report.samples);
 }
+
+/// Groups that have headroom left of their own, in a pool that has none.
+#[test]
+fn a_headroom_pool_that_runs_dry_is_named() {
+    let text = |ratio: &str| {
+        format!(
+            r#"
+            name = "pool"
+            stop_time = "5ms"
+            [topology]
+            kind = "star"
+            hosts = 17
+            [host]
+            payload = 1000
+            [switch.config.buffer]
+            size = "4MiB"
+            {ratio}
+            [[switch.config.buffer.profile]]
+            name = "lossless"
+            static_th = 20000
+            [switch.config.port_defaults]
+            mtu = 1600
+            [[workload]]
+            kind = "incast"
+            to = "h16"
+            bytes = "200KB"
+        "#
+        )
+    };
+    let dry = play(&text("over_subscribe_ratio = 8"));
+    let pool = dry.switches[0].headroom_pool.unwrap();
+    assert!(dry.lossless_drops > 0 && pool.peak <= pool.size && pool.peak + 1600 > pool.size, "{pool:?}");
+    let said: Vec<_> = dry.why.iter().filter(|why| why.contains("headroom_exhausted")).collect();
+    assert!(!said.is_empty());
+    for why in said {
+        let HeadroomPool { size, peak } = pool;
+        assert!(
+            why.contains(&format!("pool of the switch was empty, with {peak} of its {size} bytes")),
+            "{why}"
+        );
+        assert!(why.contains("`headroom_pool`") && why.contains("`over_subscribe_ratio`"), "{why}");
+        assert!(!why.contains("the peer answers Xoff too late"), "{why}");
+    }
+    let csv = dry.ports_csv();
+    let (head, row) = (csv.lines().find(|line| line.starts_with("switch,")), csv.lines().last());
+    let cells = |line: Option<&str>| line.unwrap().split(',').map(str::to_owned).collect::<Vec<_>>();
+    let at = cells(head).iter().position(|key| key == "headroom_pool_bytes").unwrap();
+    assert_eq!(cells(row)[at..at + 2], [pool.size.to_string(), pool.peak.to_string()]);
+    assert!(
+        dry.to_html()
+            .contains(&format!("\"headroom_pool\":{{\"peak\":{},\"size\":{}}}", pool.peak, pool.size))
+    );
+    let own = play(&text(""));
+    assert_eq!((own.switches[0].headroom_pool, own.lossless_drops), (None, 0));
+}

@@ -15,7 +15,7 @@ use toml::{Table, Value};
 use weir_config::{Config, PgConfig};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::{
-    Admission, AdmitVerdict, Limit, Mmu, PgIx, PgParams, PgView, PoolId, QueueIx, QueueView,
+    Admission, AdmitVerdict, Limit, Mmu, PERSISTENT, PgIx, PgParams, PgView, PoolId, QueueIx, QueueView,
 };
 use weir_dataplane::switch::SwitchParams;
 use weir_dataplane::types::PRIORITIES;
@@ -433,6 +433,14 @@ impl Buffer {
         match self {
             Self::Weir(_) => None,
             Self::Model(model) => Some(model.model().shared_bytes()),
+        }
+    }
+
+    /// Most bytes of headroom that all groups held together; 0 in a model, whose groups share none.
+    pub(super) fn headroom_peak(&self) -> u64 {
+        match self {
+            Self::Weir(mmu) => mmu.pools().headroom_peak.peak(PERSISTENT),
+            Self::Model(_) => 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::deadlock::first_circle;
 use super::policy::Policy;
-use super::report::{HostResult, LinkResult, PortResult, Report, SwitchResult};
+use super::report::{HeadroomPool, HostResult, LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, WatchdogAction, WatchdogConfig};
@@ -220,11 +220,22 @@ fn lost_pauses(report: &Report, switch: &SwitchResult, port: &PortResult) -> u64
     report.links.iter().filter(way).map(|link| link.lost_pauses).sum()
 }
 
+/// The headroom pool of the switch had no room for one more frame, while the groups of the port had some left of their own.
+fn dry_pool(context: &Context, switch: &SwitchResult, port: &PortResult) -> Option<HeadroomPool> {
+    let longest = longest_frame(context);
+    let has_left = port.headroom_peak + longest <= port.headroom;
+    switch.headroom_pool.filter(|pool| has_left && pool.peak + longest > pool.size)
+}
+
+/// Bytes of the longest frame that a port takes.
+fn longest_frame(context: &Context) -> u64 {
+    context.config.iter().flat_map(|c| &c.ports).map(|port| u64::from(port.mtu)).max().unwrap_or_default()
+}
+
 /// Reverie refused lossless frames while a group had headroom left for one more: the buffer was full without it.
 fn is_full_before_headroom(context: &Context, port: &PortResult) -> bool {
-    let longest = context.config.iter().flat_map(|c| &c.ports).map(|port| u64::from(port.mtu)).max();
     matches!(context.policy, Policy::Reverie { .. })
-        && port.headroom_peak + longest.unwrap_or_default() <= port.headroom
+        && port.headroom_peak + longest_frame(context) <= port.headroom
 }
 
 fn drops<'a>(
@@ -261,6 +272,14 @@ fn drops<'a>(
                 "{} port {} dropped {count} frames ({name}): the buffer was full, and of the headroom {} of {} bytes were in \
                  use at most. reverie asks for Xoff by a filtered size, which moves only when frames of the group leave, and more \
                  came before. Remedy: another `policy`, as weir or dt, or a larger `size` in [switch.config.buffer].",
+                switch.name, port.port, port.headroom_peak, port.headroom
+            );
+        }
+        if let Some(HeadroomPool { size, peak }) = dry_pool(context, switch, port).filter(|_| of_headroom) {
+            return format!(
+                "{} port {} dropped {count} frames ({name}): the headroom pool of the switch was empty, with {peak} of its {size} bytes \
+                 in use at most. The fullest group of the port had {} of the {} bytes it may have. Remedy: a larger `headroom_pool`, or a \
+                 smaller `over_subscribe_ratio`, in [switch.config.buffer]; without either each group has its own headroom.",
                 switch.name, port.port, port.headroom_peak, port.headroom
             );
         }

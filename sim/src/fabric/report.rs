@@ -376,8 +376,20 @@ pub struct SwitchResult {
     pub buffer: u64,
     /// See `buffer`.
     pub shared: u64,
+    /// The headroom that its groups share; absent: each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headroom_pool: Option<HeadroomPool>,
     /// Ports.
     pub ports: Vec<PortResult>,
+}
+
+/// A headroom pool, bytes. Behind a crossbar each input has one: this is the fullest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HeadroomPool {
+    /// Its size.
+    pub size: u64,
+    /// Most that was in use at once.
+    pub peak: u64,
 }
 
 /// One host.
@@ -735,7 +747,8 @@ impl Report {
     /// One line per switch port.
     pub fn ports_csv(&self) -> String {
         let head = "switch,port,peer,rx_frames,tx_frames,queue_max_bytes,queue_mean_bytes,marked,drops,\
-                    pfc_tx_xoff,pfc_tx_xon,pfc_rx,tx_paused_ns,rx_paused_ns,headroom_peak_bytes,end_ns\n";
+                    pfc_tx_xoff,pfc_tx_xon,pfc_rx,tx_paused_ns,rx_paused_ns,headroom_peak_bytes,headroom_pool_bytes,\
+                    headroom_pool_peak_bytes,end_ns\n";
         let head = self.csv_head("ports") + head;
         let line = |(s, p): (&SwitchResult, &PortResult)| {
             let drops: u64 = p.drops.values().sum();
@@ -752,6 +765,8 @@ impl Report {
                 p.tx_paused_ns,
                 p.rx_paused_ns,
                 Some(p.headroom_peak),
+                s.headroom_pool.map(|pool| pool.size),
+                s.headroom_pool.map(|pool| pool.peak),
                 Some(self.end_ns),
             ];
             let cells: Vec<String> =

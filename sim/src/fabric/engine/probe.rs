@@ -10,7 +10,7 @@ use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
-    FlowResult, FlowShare, HostResult, PortResult, Report, Sample, Spread, SwitchResult,
+    FlowResult, FlowShare, HeadroomPool, HostResult, PortResult, Report, Sample, Spread, SwitchResult,
 };
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
@@ -530,6 +530,10 @@ impl Fabric<'_> {
                 .first()
                 .and_then(|p| p.admission().shared())
                 .unwrap_or(node.config.buffer.shared),
+            headroom_pool: node.config.buffer.headroom_pooled.then(|| HeadroomPool {
+                size: node.config.buffer.headroom,
+                peak: node.parts.iter().map(|part| part.admission().headroom_peak()).max().unwrap_or(0),
+            }),
             ports: (0..node.gauges.len()).map(port).collect(),
         }
     }
