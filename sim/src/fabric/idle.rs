@@ -344,6 +344,23 @@ mod tests {
         }
     }
 
+    /// Weir has none; of the published models some have them.
+    #[test]
+    fn limits_of_lossless_queues_are_refused() {
+        let of = |policy: &str, limit: &str| {
+            let config = format!(
+                "[switch.config.buffer]\npolicy = \"{policy}\"\n[[switch.config.buffer.profile]]\nname = \"egress_lossless\"\n{limit}"
+            );
+            said("", "", "", &config)
+        };
+        for limit in ["static_th = 1000", "dynamic_th = -8"] {
+            let refused = of("weir", limit);
+            assert!(refused.starts_with("x.toml:18: ") && refused.contains("limits nothing"), "{refused}");
+        }
+        assert!(!of("weir", "reserved = 0").contains("limits nothing"));
+        assert!(!of("dt", "dynamic_th = -1").contains("limits nothing"));
+    }
+
     /// Each with its line and why; the schema has none of them.
     #[test]
     fn keys_of_switches_that_a_fabric_has_an_answer_for_are_refused() {

@@ -26,7 +26,11 @@ pub(super) fn switch_config(generator: &mut SchemaGenerator) -> Schema {
     }
     for (path, _) in NOT_OF_A_FABRIC {
         let (table, key) = path.rsplit_once('.').map_or(("", path), |(table, key)| (table, key));
-        let at = if table.is_empty() { String::new() } else { format!("/properties/{table}") };
+        let at = if table.is_empty() {
+            String::new()
+        } else {
+            format!("/properties/{}", table.replace('.', "/properties/"))
+        };
         let keys = config.pointer_mut(&format!("{at}/properties")).and_then(Value::as_object_mut);
         keys.and_then(|keys| keys.remove(key));
     }

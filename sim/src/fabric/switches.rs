@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use toml::{Table, Value};
 use weir_config::runtime::{Device, switch_params};
-use weir_config::{Config, Diagnostic, PortRate};
+use weir_config::{Config, Diagnostic, Loaded, PortRate};
 use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
@@ -27,7 +27,7 @@ const NS_PER_METRE: u64 = 5;
 const COPIED: usize = 1024;
 
 /// Keys of the configuration of a switch that a fabric has an answer for itself, and which.
-pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 22] = [
+pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 25] = [
     ("port", "the topology makes the ports"),
     ("mirror", "no host looks at copies"),
     ("lag", "routing divides flows among links"),
@@ -50,6 +50,9 @@ pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 22] = [
     ("port_defaults.tx_descriptors", "a fabric has no devices"),
     ("port_defaults.storm_control", "nothing is flooded"),
     ("port_defaults.lldp", "neighbours are known"),
+    ("port_defaults.mac", "the topology gives addresses"),
+    ("port_defaults.pfc.mode", "switches of a fabric build and obey PFC themselves"),
+    ("port_defaults.pfc.visible", "no NIC keeps PFC from a switch"),
 ];
 
 /// Whether a table has what this path leads to.
@@ -128,7 +131,20 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
         &format!("{} (switch {})", spec.name, plan.names[node]),
         &text,
     );
-    loaded.map(|loaded| loaded.config).map_err(|found| in_words_of_the_file(plan, spec, node, &text, &found))
+    let refused = |found: &[Diagnostic]| in_words_of_the_file(plan, spec, node, &text, found);
+    let errors = |found: Vec<Diagnostic>| found.into_iter().filter(Diagnostic::is_error).collect::<Vec<_>>();
+    let Loaded { config, warnings } = loaded.map_err(|found| refused(&errors(found)))?;
+    // On DPDK such a limit is worth a warning; of the published models some have it. What is no policy is refused where it is built.
+    let without_effect: Vec<Diagnostic> = match Policy::of(spec) {
+        Ok(Policy::Weir {}) => {
+            warnings.into_iter().filter(|found| found.rule == "profile.unlimited").collect()
+        }
+        _ => Vec::new(),
+    };
+    match without_effect.is_empty() {
+        true => Ok(config),
+        false => Err(refused(&without_effect)),
+    }
 }
 
 /// What is wrong with the configuration `text` of a switch, each with the key of the fabric file that it comes from.
@@ -142,7 +158,7 @@ fn in_words_of_the_file(
     let mut faults = Faults::default();
     // Ports with links of one kind have one fault.
     let mut told = BTreeSet::new();
-    for d in found.iter().filter(|d| d.is_error()) {
+    for d in found {
         let Diagnostic { message, remedy, .. } = d;
         let path = source::path_in(text, d.span.start);
         let range = |what: String, got: String, why: &str| {
