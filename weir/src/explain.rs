@@ -64,7 +64,7 @@ pub struct ExplainArgs {
     /// Multicast group it is for, an IP or MAC address: it goes where the group is joined, and to routers.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "flood")]
     pub group: Option<String>,
-    /// With a file: bytes its priority group holds, e.g. 200KB.
+    /// With a file: bytes its priority group holds, without those in headroom, e.g. 200KB.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", requires = "config")]
     pub used: u64,
     /// With a file: bytes its priority group holds in headroom.

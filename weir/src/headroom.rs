@@ -11,7 +11,7 @@ use weir_config::{DeviceKind, headroom_input, xon_offset};
 use weir_dataplane::mmu::headroom::{
     Headroom, HeadroomError, HeadroomInput, Model, OwnTerms, headroom as compute,
 };
-use weir_dataplane::turn::{Platform, Turns};
+use weir_dataplane::turn::{FRAME_NS, Platform, Turns};
 use weir_layout::Grid;
 
 /// What is at the other end of a port.
@@ -114,8 +114,26 @@ pub fn headroom(args: &HeadroomArgs) -> Result<Outcome> {
         say!("{}", json!({ "rate": rate, "cable_m": metres, "mtu": mtu, "models": models }));
     } else {
         table(&columns).iter().for_each(|line| say!("{line}"));
+        if columns.iter().any(|column| column.name == "software")
+            && let Some(why) = longer_gap(args)
+        {
+            say!("\n{why}");
+        }
     }
     Ok(Outcome::Good)
+}
+
+/// Why times in the sum are longer than the gap that was asked for.
+fn longer_gap(args: &HeadroomArgs) -> Option<String> {
+    let (ports, asked) = (usize::from(args.ports), args.poll_gap.as_nanos() as u64);
+    let Turns { gap, .. } = Platform::Polled.turns(ports, asked);
+    let of = if ports == 1 { "1 port".to_owned() } else { format!("{ports} ports") };
+    (gap > asked).then(|| {
+        format!(
+            "The gap is {gap} ns rather than {asked}: going round {of} on one lcore takes {} frames, at {FRAME_NS} ns each.",
+            gap / FRAME_NS
+        )
+    })
 }
 
 fn as_json(column: &Column) -> Value {
@@ -167,6 +185,18 @@ mod tests {
             Command::Headroom(args) => args,
             _ => panic!("{text}"),
         }
+    }
+
+    #[test]
+    fn a_gap_that_is_too_short_for_a_turn_is_explained() {
+        let said = |more: &str| longer_gap(&args(&format!("weir headroom --rate 100G --cable 40m {more}")));
+        assert_eq!(said(""), None);
+        let one = said("--poll-gap 0us").unwrap();
+        assert!(
+            one.starts_with("The gap is 3280 ns rather than 0: ") && one.contains("80 frames, at 41 ns"),
+            "{one}"
+        );
+        assert!(said("--ports 7").unwrap().contains("going round 7 ports on one lcore takes 280 frames"));
     }
 
     #[test]

@@ -246,7 +246,7 @@ fn check(params: &SwitchParams) -> Result<(), FabricError> {
     }
     if mmu.cell_bytes != 1 {
         return Err(wrong(
-            "a published model counts bytes: take `buffer.cell` out, or use policy = \"weir\"",
+            "a published model counts bytes: take `buffer.cell_bytes` out, or use policy = \"weir\"",
         ));
     }
     if mmu.port_ingress_limit.iter().chain(&mmu.port_egress_limit).any(Option::is_some) {

@@ -269,6 +269,7 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
         ),
         ("policy = { kind = \"hpcc\", reserve = \"5GB\" }", "make `buffer.size` larger or `reserve` smaller"),
         ("policy = \"dt\"\nheadroom_pool = \"90KB\"", "take `buffer.headroom_pool` out"),
+        ("policy = \"dt\"\ncell_bytes = 256", "take `buffer.cell_bytes` out"),
         (
             "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 1",
             "make `dynamic_th` 0 or less",
