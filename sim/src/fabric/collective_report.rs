@@ -1,10 +1,11 @@
 //! How long collectives took, step by step, and who held them up.
 
-use super::computations::{Computations, Span};
+use super::computations::{Began, Computations, Span};
 use super::graph::{Collective, Part};
 use super::report::{FlowResult, quoted};
+use super::workload::Planned;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
 use weir_layout::{Unit, counted};
 
@@ -85,8 +86,8 @@ pub struct Straggler {
     pub host: String,
     /// Number of the flow.
     pub flow: u32,
-    /// What took most of the time that a fabric of its own would not have taken: `compute`, `pause` (of the host), `retransmission`,
-    /// `queue` (everything else on the way, the rate of congestion control included; at flow level `contention`), or `none`.
+    /// What took most of the time that a fabric of its own would not have taken: `start` (of the rank), `compute`, `pause` (of the
+    /// host), `retransmission`, `queue` (everything else on the way, the rate of congestion control included; at flow level `contention`), or `none`.
     pub cause: &'static str,
     /// That time, ns.
     pub late_ns: u64,
@@ -140,6 +141,10 @@ pub(super) struct Known {
     pub part: Part,
     /// Numbers of its hosts.
     pub ends: (u32, u32),
+    /// Its rank begins no earlier, ns.
+    pub start: Nanos,
+    /// It goes to an engine, which answers when all ranks have begun.
+    pub to_engine: bool,
     /// When it arrived, ns. `None`: when its start and its time say. Where both lie between two nanoseconds they are rounded each by
     /// itself.
     pub done: Option<Nanos>,
@@ -147,6 +152,34 @@ pub(super) struct Known {
     pub paused: Nanos,
     /// The cause of what it took longer than alone for no other cause.
     pub slowed: &'static str,
+}
+
+impl Known {
+    /// Of a message that was not held back, and takes longer than alone for `slowed`.
+    pub fn of(planned: &Planned, part: Part, slowed: &'static str) -> Self {
+        Self {
+            part,
+            ends: (planned.from as u32, planned.to as u32),
+            start: planned.flow.start,
+            to_engine: planned.seat.is_some(),
+            done: None,
+            paused: 0,
+            slowed,
+        }
+    }
+}
+
+/// How computations began, by their hosts and ends.
+type Ended = BTreeMap<(u32, Nanos), Began>;
+
+/// What a message could not be sent before.
+struct Wait {
+    /// Its host computed for so long, ns.
+    computed: Nanos,
+    /// Its rank began so much late, ns.
+    late: Nanos,
+    /// Its host waited for neither before this, ns.
+    since: Nanos,
 }
 
 /// A message.
@@ -161,22 +194,38 @@ impl Sent<'_> {
         self.known.done.or_else(|| self.flow.start_ns?.checked_add(self.flow.fct_ns?))
     }
 
-    /// What it lost most time by, and how much. `since`: the first message of its step could be sent then.
-    fn cause(&self, computed: &BTreeSet<(u32, Nanos)>, since: Nanos) -> (&'static str, Nanos) {
+    /// Goes back over the computations before it, no further than to `from`.
+    fn wait(&self, ended: &Ended, from: Nanos) -> Wait {
+        let host = self.known.ends.0;
+        let start = self.flow.start_ns.unwrap_or(0);
+        let (mut since, mut is_start) = (start, start == self.known.start);
+        while since > from
+            && !is_start
+            && let Some(began) = ended.get(&(host, since)).filter(|began| began.at < since)
+        {
+            (since, is_start) = (began.at, began.is_start);
+        }
+        let since = since.max(from);
+        let late = if is_start { since - from } else { 0 };
+        Wait { computed: start.max(from) - since, late, since }
+    }
+
+    /// What it lost on its way, and by what. `begun`: an engine has heard of all ranks.
+    fn lost(&self, begun: Nanos) -> [(&'static str, Nanos); 3] {
         let (start, fct) = (self.flow.start_ns.unwrap_or(0), self.flow.fct_ns.unwrap_or(0));
-        let excess = fct.saturating_sub(self.flow.ideal_ns.unwrap_or(0));
+        let waited = if self.known.to_engine { begun.saturating_sub(start) } else { 0 };
+        let excess = fct.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited);
         let paused = self.known.paused.min(excess);
         let rest = excess - paused;
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
-        let by_compute = computed.contains(&(self.known.ends.0, start));
-        let computed = if by_compute { start.saturating_sub(since) } else { 0 };
-        let causes = [
-            ("compute", computed),
-            ("retransmission", resent),
-            ("pause", paused),
-            (self.known.slowed, queued),
-        ];
-        let most = causes.into_iter().rev().max_by_key(|(_, ns)| *ns);
+        [("retransmission", resent), ("pause", paused), (self.known.slowed, queued)]
+    }
+
+    /// What it lost most time by, and how much. `since`: the first message of its step could be sent then, and the last at `begun`.
+    fn cause(&self, ended: &Ended, (since, begun): (Nanos, Nanos)) -> (&'static str, Nanos) {
+        let Wait { computed, late, .. } = self.wait(ended, since);
+        let before = [("start", late), ("compute", computed)];
+        let most = before.into_iter().chain(self.lost(begun)).rev().max_by_key(|(_, ns)| *ns);
         most.filter(|(_, ns)| *ns > 0).unwrap_or(("none", 0))
     }
 
@@ -209,31 +258,44 @@ fn start(messages: &[Sent<'_>]) -> Option<Nanos> {
     messages.iter().filter_map(|m| m.flow.start_ns).min()
 }
 
-/// The message that ended last; `None`: not all have ended.
+/// The message that ended last, the first of several; `None`: not all have ended.
 fn last<'a>(messages: &[Sent<'a>]) -> Option<Sent<'a>> {
-    let ends: Option<Vec<(Nanos, Sent<'a>)>> = messages.iter().map(|m| Some((m.end()?, *m))).collect();
-    // The first of several.
-    ends?.into_iter().rev().max_by_key(|(end, _)| *end).map(|(_, m)| m)
+    latest(messages, |_, end| (end, 0))
+}
+
+/// The message that the others of its step waited for: those to an engine end together, when the last has begun.
+fn late<'a>(messages: &[Sent<'a>]) -> Option<Sent<'a>> {
+    let begun = |m: &Sent<'_>| if m.known.to_engine { m.flow.start_ns.unwrap_or(0) } else { 0 };
+    latest(messages, |m, end| (begun(m), end))
+}
+
+/// The message with the greatest key, made of it and its end.
+fn latest<'a>(messages: &[Sent<'a>], key: impl Fn(&Sent<'a>, Nanos) -> (Nanos, Nanos)) -> Option<Sent<'a>> {
+    let keys: Option<Vec<_>> = messages.iter().map(|m| Some((key(m, m.end()?), *m))).collect();
+    keys?.into_iter().rev().max_by_key(|(key, _)| *key).map(|(_, m)| m)
+}
+
+/// When the first of these messages could be sent, and when the last.
+fn begun(messages: &[Sent<'_>]) -> (Nanos, Nanos) {
+    let starts = || messages.iter().filter_map(|m| m.flow.start_ns);
+    (starts().min().unwrap_or(0), starts().max().unwrap_or(0))
 }
 
 fn result(
     workload: usize,
     collective: &Collective,
     steps: &BTreeMap<u32, Vec<Sent<'_>>>,
-    (span, computed): (Option<Span>, &BTreeSet<(u32, Nanos)>),
+    (span, computed): (Option<Span>, &Ended),
 ) -> CollectiveResult {
-    let step = |(step, messages): (&u32, &Vec<Sent<'_>>)| {
-        let (start, last) = (start(messages), last(messages));
-        StepResult {
-            step: *step,
-            messages: messages.len(),
-            start_ns: start,
-            end_ns: last.and_then(|m| m.end()),
-            straggler: last.map(|m| {
-                let (cause, late) = m.cause(computed, start.unwrap_or(0));
-                m.straggler(cause, late)
-            }),
-        }
+    let step = |(step, messages): (&u32, &Vec<Sent<'_>>)| StepResult {
+        step: *step,
+        messages: messages.len(),
+        start_ns: start(messages),
+        end_ns: last(messages).and_then(|m| m.end()),
+        straggler: late(messages).map(|m| {
+            let (cause, late) = m.cause(computed, begun(messages));
+            m.straggler(cause, late)
+        }),
     };
     let all: Vec<Sent<'_>> = steps.values().flatten().copied().collect();
     let last = last(&all);
@@ -260,34 +322,36 @@ fn result(
             time_ns: time,
             algbw_bytes_per_s: bandwidth((1, 1)),
             busbw_bytes_per_s: collective.bus.and_then(bandwidth),
-            straggler: last.and_then(|last| straggler(last, steps, &all, computed)),
+            straggler: late(&all).and_then(|late| straggler(late, start.unwrap_or(0), &all, computed)),
         },
         steps: steps.iter().map(step).collect(),
     }
 }
 
-/// Goes back from the message that ended last to those it waited for; who of their senders added most, and by what.
-fn straggler(
-    last: Sent<'_>,
-    steps: &BTreeMap<u32, Vec<Sent<'_>>>,
-    all: &[Sent<'_>],
-    computed: &BTreeSet<(u32, Nanos)>,
-) -> Option<Straggler> {
+/// Goes back from the message that ended last to those it waited for, and to the begin of the collective; who of their senders added
+/// most, and by what.
+fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], computed: &Ended) -> Option<Straggler> {
     // Who got the last byte of something when: what was sent then waited for it.
     let arrivals = all.iter().filter_map(|m| Some(((m.known.ends.1, m.end()?), *m)));
     let arrivals: BTreeMap<(u32, Nanos), Sent<'_>> = arrivals.collect();
+    let (_, begun) = begun(all);
     let mut added: BTreeMap<(u32, &'static str), (Nanos, Sent<'_>)> = BTreeMap::new();
     let (mut at, mut left) = (Some(last), all.len());
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
-        let since = steps.get(&message.known.part.step).and_then(|messages| start(messages)).unwrap_or(0);
-        let (cause, late) = message.cause(computed, since);
-        let sum = added.entry((message.known.ends.0, cause)).or_insert((0, message));
-        sum.0 += late;
-        let before = message.flow.start_ns.map(|start| (message.known.ends.0, start));
-        // What takes no time at all would be found again.
-        at = before.and_then(|key| arrivals.get(&key)).filter(|m| m.flow.id != message.flow.id).copied();
+        let host = message.known.ends.0;
+        let wait = message.wait(computed, from);
+        let before = [("start", wait.late), ("compute", wait.computed)];
+        for (cause, ns) in before.into_iter().chain(message.lost(begun)) {
+            added.entry((host, cause)).or_insert((0, message)).0 += ns;
+        }
+        // Whose rank began late waited for nobody. What takes no time at all would be found again.
+        let before = arrivals.get(&(host, wait.since)).filter(|_| wait.late == 0);
+        at = before.filter(|m| m.flow.id != message.flow.id).copied();
     }
     let most = added.into_iter().rev().max_by_key(|(_, (ns, _))| *ns);
-    most.map(|((_, cause), (ns, message))| message.straggler(cause, ns))
+    most.map(|((_, cause), (ns, message))| match ns {
+        0 => last.straggler("none", 0),
+        _ => message.straggler(cause, ns),
+    })
 }

@@ -1,7 +1,7 @@
 //! What has become of computations.
 
 use super::time::{PS, Ps};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
 use weir_layout::counted;
 
@@ -12,10 +12,21 @@ pub(super) struct Computation {
     pub host: u32,
     /// How long it takes.
     pub ns: Nanos,
+    /// It does not begin before this, ns.
+    pub start: Nanos,
     /// What it is reported with.
     pub collective: Option<u32>,
     /// When it begins and ends; `None`: it waits for others.
     pub times: Option<(Ps, Ps)>,
+}
+
+/// How a computation began that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Began {
+    /// When, ns.
+    pub at: Nanos,
+    /// No earlier than this was possible: it is when its rank begins.
+    pub is_start: bool,
 }
 
 /// From the first computation of a collective to its last.
@@ -32,8 +43,8 @@ pub(super) struct Span {
 /// All computations, by some time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Computations {
-    /// Hosts, and when computations on them ended.
-    pub ended: BTreeSet<(u32, Nanos)>,
+    /// By host and when a computation on it ended: how it began, of several the longest.
+    pub ended: BTreeMap<(u32, Nanos), Began>,
     /// By number of the collective.
     pub spans: BTreeMap<u32, Span>,
     all: usize,
@@ -56,14 +67,17 @@ impl Span {
 impl Computations {
     /// One more, as it is at `now`.
     pub fn add(&mut self, one: &Computation, now: Ps) {
-        let Computation { host, ns, collective, times } = *one;
+        let Computation { host, ns, start, collective, times } = *one;
         let begun = times.filter(|(begin, _)| *begin <= now);
         let end = begun.map(|(_, end)| end).filter(|end| *end <= now);
         self.all += 1;
         match (begun, end) {
-            (_, Some(end)) => drop(self.ended.insert((host, end.div_ceil(PS)))),
+            (Some((begin, _)), Some(end)) => {
+                let began = Began { at: begin.div_ceil(PS), is_start: begin == start.saturating_mul(PS) };
+                self.ended_at((host, end.div_ceil(PS)), began);
+            }
             (Some((_, end)), None) => self.goes_on((end, host, ns)),
-            (None, None) => {}
+            (None, _) => {}
         }
         self.open += usize::from(end.is_none());
         if let Some(collective) = collective {
@@ -75,10 +89,17 @@ impl Computations {
 
     /// Those of another part of the fabric, too.
     pub fn extend(&mut self, others: Self) {
-        self.ended.extend(others.ended);
+        others.ended.into_iter().for_each(|(end, began)| self.ended_at(end, began));
         (self.all, self.open) = (self.all + others.all, self.open + others.open);
         others.under_way.into_iter().for_each(|one| self.goes_on(one));
         others.spans.into_iter().for_each(|(collective, span)| self.widen(collective, span));
+    }
+
+    fn ended_at(&mut self, end: (u32, Nanos), began: Began) {
+        let longest = self.ended.entry(end).or_insert(began);
+        if began.at < longest.at {
+            *longest = began;
+        }
     }
 
     fn goes_on(&mut self, one: (Ps, u32, Nanos)) {

@@ -204,6 +204,45 @@ fn stragglers_are_named_with_the_cause() {
     assert!(late > 20_000, "{late}");
 }
 
+/// A rank that begins late is the straggler, by as much as it is late: of every kind, at every level.
+#[test]
+fn a_rank_that_begins_late_is_the_straggler() {
+    let kinds = [
+        ("all_reduce", "bytes = 100000\n"),
+        ("tree_all_reduce", "bytes = 100000\n"),
+        ("halving_doubling_all_reduce", "bytes = 100000\n"),
+        ("all_to_all", "bytes = 1000\n"),
+        ("inc_all_reduce", "bytes = 100000\n"),
+        // It begins to compute late, and the messages of others before it wait for what it sends.
+        ("pipeline", "bytes = 1000\nmicrobatches = 2\nforward = \"2us\"\nbackward = \"4us\"\n"),
+    ];
+    let levels = ["packet", "flow", "hybrid"];
+    let all = kinds.iter().flat_map(|kind| levels.map(|level| (kind, level)));
+    for ((kind, keys), level) in
+        all.filter(|((kind, _), level)| *kind != "inc_all_reduce" || *level == "packet")
+    {
+        let figures = |stagger: &str| {
+            let text = format!(
+                "name = \"j\"\nlevel = \"{level}\"\nstop_time = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = 8\n\
+                 [[workload]]\nkind = \"{kind}\"\n{keys}start = \"3us\"\n{stagger}"
+            );
+            let report = load("test.toml", &text).and_then(|spec| run(&spec));
+            only(&report.unwrap_or_else(|e| panic!("{e}"))).clone()
+        };
+        let late = figures("stagger = \"50us\"\n");
+        let straggler = late.figures.straggler.as_ref().unwrap();
+        let is = (straggler.host.as_str(), straggler.cause, straggler.late_ns);
+        assert_eq!(is, ("h7", "start", 7 * 50_000), "{kind} {level}");
+        // Messages of the first step of these wait for no others of it.
+        if ["all_reduce", "all_to_all", "inc_all_reduce"].contains(kind) {
+            let first = late.steps[0].straggler.as_ref().map(|s| (s.host.as_str(), s.cause));
+            assert_eq!(first, Some(("h7", "start")), "{kind} {level}");
+        }
+        let cause = figures("").figures.straggler.unwrap().cause;
+        assert_ne!(cause, "start", "{kind} {level}: all begin together");
+    }
+}
+
 /// Stages that compute 100 us there and 200 us back: without a bubble but that of filling and emptying.
 #[test]
 fn a_pipeline_takes_one_step_more_for_each_stage() {

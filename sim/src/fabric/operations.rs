@@ -144,7 +144,7 @@ impl Operations {
         for (at, op) in (0..).zip(&self.order.ops).filter(|(at, _)| is_in(*at)) {
             if let Work::Compute { host, ns, collective, .. } = op.work {
                 let times = self.ends.get(&at).map(|end| (end.saturating_sub(ns.saturating_mul(PS)), *end));
-                all.add(&Computation { host, ns, collective, times }, now);
+                all.add(&Computation { host, ns, start: op.start, collective, times }, now);
             }
         }
         all

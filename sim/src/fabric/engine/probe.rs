@@ -249,9 +249,8 @@ impl Fabric<'_> {
 
     /// What is known of a part of a collective.
     fn known(&self, planned: &Planned) -> Option<Known> {
-        let ends = (planned.from as u32, planned.to as u32);
         let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
-        planned.part.map(|part| Known { part, ends, done: None, paused, slowed: "queue" })
+        planned.part.map(|part| Known { paused, ..Known::of(planned, part, "queue") })
     }
 
     /// Counters of all ports of all switches.

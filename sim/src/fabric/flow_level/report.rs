@@ -90,9 +90,8 @@ impl World<'_> {
 
     /// What a flow is a part of.
     fn part(&self, planned: &Planned) -> Option<Known> {
-        let ends = (planned.from as u32, planned.to as u32);
         let done = known(self.outcomes[planned.flow.id as usize].done);
-        planned.part.map(|part| Known { part, ends, done, paused: 0, slowed: "contention" })
+        planned.part.map(|part| Known { done, ..Known::of(planned, part, "contention") })
     }
 
     fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, &Sending>) -> FlowResult {
@@ -174,7 +173,7 @@ impl World<'_> {
             self.flows.iter().map(|f| f.flow.id as usize).filter(|flow| !packets.section.flows[*flow]);
         let done = flows.map(|flow| known(self.outcomes[flow].done).unwrap_or(NEVER));
         let computations = self.computations(&packets.section.ops);
-        let computed = computations.ended.iter().map(|(_, at)| *at);
+        let computed = computations.ended.keys().map(|(_, at)| *at);
         done.chain(computed).chain(computations.is_open().then_some(NEVER)).max().unwrap_or(0).min(self.ns())
     }
 
