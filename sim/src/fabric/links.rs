@@ -4,7 +4,7 @@ use super::lots;
 use super::report::LinkResult;
 use super::spec::FabricSpec;
 use super::time::{LineRate, PS, Ps, Transmitter};
-use super::topology::{End, Plan};
+use super::topology::{End, Plan, Wire};
 use weir_dataplane::rng::Rng;
 
 /// A direction as it is laid out. Direction `d` and `d ^ 1` are the two of one link.
@@ -17,6 +17,13 @@ pub(super) struct Direction {
 }
 
 impl Direction {
+    /// Those of a link.
+    pub fn both(link: &Wire) -> [Self; 2] {
+        let [a, b] = link.ends;
+        let (delay, rate) = (link.spec.delay.0 * PS, LineRate::new(link.spec.rate.0));
+        [(a, b), (b, a)].map(|(from, to)| Self { from, to, delay, rate })
+    }
+
     /// From the last bit of a frame at the other end, a switch unless it is one of the first `hosts` nodes, to its effect there.
     pub fn pipeline(&self, spec: &FabricSpec, hosts: usize, is_pause: bool) -> Ps {
         let time = match (self.to.node >= hosts, is_pause) {
@@ -58,12 +65,7 @@ pub(super) struct Line {
 
 /// Both directions of all links.
 pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
-    let both = plan.links.iter().flat_map(|link| {
-        let [a, b] = link.ends;
-        let (delay, rate) = (link.spec.delay.0 * PS, LineRate::new(link.spec.rate.0));
-        [(a, b), (b, a)].map(|(from, to)| Direction { from, to, delay, rate })
-    });
-    both.collect()
+    plan.links.iter().flat_map(Direction::both).collect()
 }
 
 /// The lines of all [`directions`], in a run with this seed.

@@ -1,14 +1,16 @@
 //! RC Link hosts from a spec: format, classes, pauses or credits, receive memories.
 
 use super::FabricError;
+use super::links::Direction;
 use super::spec::{CcWindow, FabricSpec, FlowControlKind, FrameType, LinkFormat, Protocol};
-use super::topology::Plan;
+use super::time::PS;
+use super::topology::{Plan, Wire};
 use super::units::Rate;
 use super::workload::{Carriage, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use weir_dataplane::parse::Variant;
-use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::flow::{Pace, RcLinkNicConfig};
 use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
 use weir_endpoint::rclink::cc_window::{MAX_LENGTH_THR, Window};
@@ -110,12 +112,13 @@ fn credits(spec: &FabricSpec) -> CreditConfig {
 /// The endpoint of host `at`, which obeys pauses of the priorities in `obey`.
 pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ipv4Addr) -> RcLinkNicConfig {
     let link = &spec.host.rclink;
-    let wire = &plan.links[plan.ports[at][0]].spec;
+    let cable = &plan.links[plan.ports[at][0]];
+    let rate = cable.spec.rate.0;
     RcLinkNicConfig {
         codec: codec(spec),
         classes: classes(spec),
         station: Station { mac: plan.macs[at], ip },
-        rate: wire.rate.0,
+        rate,
         flow_control: match link.flow_control {
             FlowControlKind::Pfc => FlowControl::Pfc { priorities: obey },
             FlowControlKind::Cbfc => {
@@ -123,9 +126,7 @@ pub(super) fn config(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8, ip: Ip
             }
         },
         read_rate: link.read_rate.map(|rate| rate.0),
-        round_trip: link
-            .round_trip
-            .map_or_else(|| round_trip(spec, wire.rate.0, wire.delay.0), |time| time.0),
+        round_trip: link.round_trip.map_or_else(|| round_trip(spec, plan.hosts, cable), |time| time.0),
         retransmit: link.retransmit,
         window: link.window,
         cc_window: cc_window(spec).0,
@@ -146,14 +147,16 @@ fn cc_window(spec: &FabricSpec) -> (Window, &'static str) {
     }
 }
 
-/// What still comes after a pause was asked for: a frame is before it on the cable, it leaves the host, goes there and through the
-/// pipeline, the peer ends a frame, and what it sent comes back and into the host.
-fn round_trip(spec: &FabricSpec, rate: u64, delay: Nanos) -> Nanos {
-    let frame = codec(spec).frame_len(MAX_PAYLOAD, true) as u64 + 24;
-    let frame = (u128::from(frame) * 8_000_000_000).div_ceil(u128::from(rate.max(1))) as Nanos;
-    let (s, host) = (&spec.switch, &spec.host);
-    let stages = s.ingress.0 + s.crossbar.0 + s.egress.0;
-    2 * (delay + frame) + host.tx_delay.0 + stages + host.pfc_response_delay.0 + host.rx_delay.0
+/// What comes before a pause has its effect, as time of the line: of the frame that asked for it all may be above the mark; a frame is
+/// before the pause on the cable, the pause goes its way, the peer ends a frame, and what it had sent comes all the way.
+fn round_trip(spec: &FabricSpec, hosts: usize, cable: &Wire) -> Nanos {
+    let [mut there, mut back] = Direction::both(cable);
+    if there.from.node >= hosts {
+        std::mem::swap(&mut there, &mut back);
+    }
+    let ways = there.span(spec, hosts, true) + back.span(spec, hosts, false);
+    let bytes = 3 * wire_bytes(codec(spec).frame_len(MAX_PAYLOAD, true) as u64) + wire_bytes(MIN_FRAME_BYTES);
+    (ways + there.rate.takes(bytes)).div_ceil(PS)
 }
 
 /// What contradicts RC Link, or one of its options another.

@@ -242,6 +242,39 @@ fn memories_that_overflow_are_told_of() {
 
 #[test]
 fn sw132_scenario_c_pfc_is_the_last_line() {
+/// Two hosts send to each other as fast as they can, and hardly read: of their memories there is enough with the usual `round_trip`,
+/// at a switch and without one, and with a frame less somewhere not.
+#[test]
+fn the_usual_round_trip_is_enough_and_no_more() {
+    let lost = |kind: &str, delay: u64, payload: u32, round_trip: &str| -> u64 {
+        let switch = match kind {
+            "direct" => "",
+            _ => "[switch]\ningress = \"90ns\"\negress = \"60ns\"\n",
+        };
+        let kind = if kind == "direct" { "direct\"" } else { "star\"\nhosts = 2" };
+        let report = play(&format!(
+            "name = \"d\"\nstop_time = \"40us\"\n[topology]\nkind = \"{kind}\n[link]\nrate = \"100G\"\ndelay = \"{delay}ns\"\n\
+             {switch}[host]\nprotocol = \"rclink\"\npayload = {payload}\n\
+             tx_delay = \"700ns\"\nrx_delay = \"80ns\"\npfc_response_delay = \"130ns\"\n\
+             [host.rclink]\nread_rate = \"1M\"\nretransmit = false\n{round_trip}\n[[workload]]\nkind = \"permutation\"\n"
+        ));
+        assert!(report.hosts.iter().all(|host| host.pfc_tx > 0), "{kind} {delay}: {:?}", report.why);
+        report.hosts.iter().map(|host| host.no_room).sum()
+    };
+    for (kind, ways) in [("direct", 2 * 700 + 130 + 80), ("star", 700 + 90 + 60 + 80)] {
+        let mut overflows = 0;
+        for delay in (0..24).map(|n| 20 + n * 37) {
+            for payload in [500, 1344] {
+                assert_eq!(lost(kind, delay, payload, ""), 0, "{kind} {delay} {payload}");
+            }
+            // Three frames of 1426 bytes and a pause of 84 take 348.96 ns; one takes 114.08.
+            let less = 2 * delay + ways + 349 - 115;
+            overflows += u64::from(lost(kind, delay, 1344, &format!("round_trip = \"{less}ns\"")) > 0);
+        }
+        assert!(overflows > 0, "{kind}");
+    }
+}
+
     let c = play(&shipped("scenario-c"));
     assert_eq!((c.verdict, c.frames_dropped, sum(&c, |f| f.resent)), ("PASS", 0, 0));
     assert!(c.marks() > 0 && sum(&c, |f| f.cnps.unwrap()) > 0, "{:?}", c.why);

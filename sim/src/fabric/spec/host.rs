@@ -137,8 +137,8 @@ pub struct LinkHostSpec {
     pub credit_interval: Duration,
     /// Messages are read this fast at most, in frames with gaps; as they come unless given.
     pub read_rate: Option<Rate>,
-    /// What receive memories have room for after a pause was asked for; what the cable, the pipeline and two frames take
-    /// unless given.
+    /// What receive memories have room for after a pause was asked for; what the cable, what is
+    /// at either end of it, three frames and a pause take unless given.
     pub round_trip: Option<Duration>,
     /// Priority of each class.
     pub priorities: LinkPriorities,
