@@ -1,6 +1,7 @@
 //! Where the replay of a capture differs from what was written beside its frames.
 
 use super::order;
+use super::others::Others;
 use super::phase::{self, Losses, OtherLimit, is_crowded_out};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, MarkPoint, WredConfig};
@@ -9,7 +10,7 @@ use weir_mgmt::admin::comment::{Departure, FrameHistory};
 /// The word of a frame that was not followed beyond its arrival, or went no further.
 const CONSUMED: &str = "consumed";
 /// The word of a frame that made its group pause the peer.
-const XOFF: &str = "admitted, Xoff is sent";
+pub const XOFF: &str = "admitted, Xoff is sent";
 
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,9 +142,15 @@ pub fn compare(
     let mut found = Comparison { lacks, totals, ..Comparison::default() };
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
-    for was in captured {
+    let signs = if lacks.others { order::signs(config, [captured, replayed], came) } else { BTreeMap::new() };
+    let mut others = Others::new(config, signs);
+    // The order in which they came is that of what was decided about them.
+    let mut in_order: Vec<&FrameHistory> = captured.iter().collect();
+    in_order.sort_by_key(|history| came.get(&history.number).map(|came| (came.at, history.number)));
+    for was in in_order {
+        let at = came.get(&was.number).map_or(0, |came| came.at);
         match now.get(&was.number) {
-            Some(is) => found.frame(config, was, is),
+            Some(is) => found.frame(config, was, is, (&mut others, at)),
             None => found.differ(was.number, "departure", history_text(was), "nothing".into()),
         }
     }
@@ -187,7 +194,13 @@ impl Comparison {
         self.differences.push(Difference { frame, what, captured, replayed, phase: true });
     }
 
-    fn frame(&mut self, config: &Config, was: &FrameHistory, is: &FrameHistory) {
+    fn frame(
+        &mut self,
+        config: &Config,
+        was: &FrameHistory,
+        is: &FrameHistory,
+        (others, at): (&mut Others<'_>, u64),
+    ) {
         let number = was.number;
         self.other_depths += u64::from(was.depth.is_some() && is.depth.is_some() && was.depth != is.depth);
         self.judge("class");
@@ -230,6 +243,18 @@ impl Comparison {
         if !unfollowed {
             if self.lacks.own && !refused(was) && !refused(is) {
                 self.lack("verdict");
+            } else if self.lacks.others
+                && before != after
+                && !refused(was)
+                && !refused(is)
+                && others.decide(was, is, at)
+            {
+                self.lack("verdict");
+                if is_crowded_out(was) || is_crowded_out(is) {
+                    // Where it went, and how, follows from that.
+                    self.lack("departure");
+                    return;
+                }
             } else {
                 self.judge("verdict");
                 let crowded_out = is_crowded_out(was) || is_crowded_out(is);

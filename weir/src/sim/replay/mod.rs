@@ -3,6 +3,7 @@
 mod compare;
 mod file;
 mod order;
+mod others;
 mod phase;
 
 use crate::Outcome;
@@ -279,7 +280,12 @@ fn print(capture: &CaptureFile, found: &Comparison) {
     };
     let lacking = list(|compared| compared.lacking);
     if !lacking.is_empty() {
-        say!("  cannot be judged: the capture lacks frames: {lacking}");
+        let whose = match found.lacks {
+            Lacks { own: true, others: false } => "",
+            Lacks { own: true, others: true } => " of its port, and of others",
+            Lacks { own: false, .. } => " of other ports",
+        };
+        say!("  cannot be judged: the capture lacks frames{whose}: {lacking}");
     }
     for l in &found.losses {
         let [was, is] = l.frames;

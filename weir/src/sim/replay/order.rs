@@ -59,6 +59,29 @@ pub fn compare(
     }
 }
 
+/// When other frames first show at a port: never, if they do not.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs {
+    /// At all.
+    pub port: Nanos,
+    /// By the depth of each queue.
+    pub queues: [Nanos; PRIORITIES],
+}
+
+/// Those of each port, by its name.
+pub fn signs<'a>(
+    config: &'a Config,
+    sides: [&[FrameHistory]; 2],
+    came: &BTreeMap<u64, Came>,
+) -> BTreeMap<&'a str, Signs> {
+    let of = |name: &'a str| {
+        let port = Port::of(config, name, sides, came)?;
+        let queues = std::array::from_fn(|queue| port.deeper(queue as u8));
+        Some((name, Signs { port: port.first_sign(), queues }))
+    };
+    config.ports.iter().filter_map(|port| of(&port.name)).collect()
+}
+
 /// Of each port, or each of its queues, the frames that left there on both sides.
 fn places(sides: [&[FrameHistory]; 2], elsewhere: &BTreeSet<u64>, queues: bool) -> Vec<Place> {
     let [was, mut is] = sides.map(|histories| {

@@ -329,11 +329,14 @@ fn what_hangs_on_frames_that_a_capture_lacks_is_not_judged() {
     let (in_order, lacking) = of(&found, "order");
     assert!(in_order > 40 && lacking == 0);
 
-    // Without what it says of itself, as a file from before, it has differences, but for marks, which the depth explains.
+    // Without what it says of itself, as a file from before, and with all ports in it, it has differences, but for marks, which the depth
+    // explains.
     for (file, says) in [(marked, "only frames of: marked"), (dscp, "only frames of: dscp 26")] {
         let at = file.windows(says.len()).position(|w| w == says.as_bytes()).unwrap();
         let silent = [&file[..at], b"all", &file[at + 3..]].concat();
-        let found = again(&silent, &config).unwrap();
+        let mut capture = CaptureFile::read(&silent[..]).unwrap();
+        capture.ports = config.ports.iter().map(|port| port.name.clone()).collect();
+        let found = judge(&config, &capture, PortId(0)).unwrap().1;
         assert_eq!(found.differences.is_empty(), says.ends_with("marked"), "{says}: {:?}", found.differences);
         // What the frame itself decides is judged all the same.
         let other =
@@ -480,6 +483,53 @@ fn an_order_that_frames_of_other_ports_can_have_decided_is_not_judged() {
     let two: Vec<usize> = (0..40).filter(|at| of_queue_0(&alone.frames[*at])).skip(6).take(2).collect();
     alone.frames.swap(two[0], two[1]);
     assert_eq!(whats(&judged(&alone, "1G")), BTreeSet::from(["order"]));
+}
+
+/// What the buffer makes of a frame is a matter of the frames of all ports. Those that are not in the file take room: of what is shared by what is free
+/// without a sign, of what stands still in a queue that was deeper.
+#[test]
+fn a_verdict_that_frames_of_other_ports_can_have_decided_is_not_judged() {
+    let third = "[[port]]\nname = \"p2\"\ndevice = \"net_null2\"\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p1\"\n";
+    let judged = |capture: &CaptureFile, config: &Config| judge(config, capture, PortId(0)).unwrap().1;
+    let shared = text().replace("1G", "100G") + third;
+    let still = full("30KB") + third;
+    // A share of what is free that others have less of; a limit of a queue that others are in.
+    let cases: [(&str, &str, u8, Frames); 2] =
+        [("pause", &shared, 26, (200, 4, 0)), ("verdict", &still, 0, (10, 4, 0))];
+    for (what, text, dscp, others) in cases {
+        let config = load(text);
+        let mut not_judged = 0;
+        for count in (16..48).step_by(2) {
+            let (mut alone, foreign) = beside_others(&config, 800, &[(count, 5, dscp)], others);
+            let found = judged(&alone, &config);
+            let (judged_alone, lacking) = of(&found, "verdict");
+            assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()), "{what} {count}");
+            assert_eq!(judged_alone + lacking, alone.frames.len() as u64, "{what} {count}");
+            not_judged += lacking;
+            // If that is all there was, it is a difference.
+            alone.ports = config.ports.iter().map(|port| port.name.clone()).collect();
+            let whole = judged(&alone, &config);
+            assert_eq!(whats(&whole).contains(what), lacking > 0, "{what} {count}: {:?}", whole.differences);
+            // With all frames everything is judged.
+            alone.frames.extend(foreign);
+            let found = judged(&alone, &config);
+            let all = 10 * count as u64;
+            assert_eq!((found.verdict(), of(&found, "verdict")), (Verdict::Pass, (all, 0)), "{what} {count}");
+        }
+        assert!(not_judged > 0, "{what}");
+    }
+    // Nobody makes room for a frame: what was taken, and is refused in the replay, is a difference, and so is a limit of a queue that was
+    // full before, without a sign of others.
+    let of_queue = |limit: &str| load(&(full(limit).replace("1G", "100G") + third));
+    let (alone, _) = beside_others(&of_queue("30KB"), 200, &[(40, 5, 0)], (0, 4, 0));
+    for limit in ["20KB", "40KB"] {
+        let found = judged(&alone, &of_queue(limit));
+        assert!(
+            found.verdict() == Verdict::Fail && whats(&found).contains("verdict"),
+            "{limit}: {:?}",
+            found.compared
+        );
+    }
 }
 
 /// While the last frames of a count wait, others come behind them.
