@@ -1,7 +1,7 @@
 //! Registers of the queue pairs of a port, read and written by their addresses (CC-015, CC-024).
 
 use super::firmware::{Dcqcn, DcqcnError, RateController};
-use super::registers::{At, Globals, WriteError};
+use super::registers::{At, GlobalRegister, Globals, WriteError};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
@@ -51,12 +51,20 @@ pub fn read(pairs: &[Option<&RateController>], address: u64, now: Nanos) -> Resu
     }
 }
 
-/// Writes the register at an address, for all queue pairs if they share it.
+/// What a queue pair would be told by a write to a register that all share: what else it has stays as it is.
+fn told(control: &RateController, register: GlobalRegister, value: u64) -> Result<Dcqcn, WriteError> {
+    let mut globals = globals(control);
+    globals.write(register, value)?;
+    let Globals { scheme, params, outstanding } = globals;
+    Ok(Dcqcn { scheme, params, outstanding, ..*control.settings() })
+}
+
+/// Whether [`write`] would do that.
 ///
 /// # Errors
 /// Nothing stands there, or what does not fit.
-pub fn write(
-    pairs: &mut [Option<&mut RateController>],
+pub fn check(
+    pairs: &[Option<&RateController>],
     address: u64,
     value: u64,
     now: Nanos,
@@ -66,24 +74,35 @@ pub fn write(
     if value & !there.bits() != 0 {
         return Err(AccessError::Wide(address, value, there.bits()));
     }
-    let (register, nth) = match there {
+    match there {
         At::Global(register) => {
-            // Of each what else it has stays as it is; all or none.
-            let written = |control: &RateController| {
-                let mut globals = globals(control);
-                globals.write(register, value)?;
-                let Globals { scheme, params, outstanding } = globals;
-                Ok::<_, WriteError>(Dcqcn { scheme, params, outstanding, ..*control.settings() })
-            };
-            let of_all = pairs.iter().map(|control| control.as_deref().map(written).transpose());
-            let new = of_all.collect::<Result<Vec<_>, _>>()?;
-            if new.iter().all(Option::is_none) {
-                return Err(nowhere);
-            }
-            for (new, control) in new.into_iter().zip(pairs) {
-                if let (Some(new), Some(control)) = (new, control) {
-                    control.configure(&new, now)?;
-                }
+            let mut all = pairs.iter().copied().flatten().peekable();
+            all.peek().ok_or(nowhere)?;
+            all.try_for_each(|control| Ok(control.can_configure(&told(control, register, value)?, now)?))
+        }
+        At::Qp(_, nth) | At::Arbitration(nth) => {
+            let at = place(nth).filter(|at| *at < pairs.len()).ok_or(nowhere)?;
+            pairs[at].map(|_| ()).ok_or(AccessError::Fixed(at))
+        }
+    }
+}
+
+/// Writes the register at an address, for all queue pairs if they share it.
+///
+/// # Errors
+/// Nothing stands there, or what does not fit; nothing is changed.
+pub fn write(
+    pairs: &mut [Option<&mut RateController>],
+    address: u64,
+    value: u64,
+    now: Nanos,
+) -> Result<(), AccessError> {
+    check(&pairs.iter().map(Option::as_deref).collect::<Vec<_>>(), address, value, now)?;
+    let nowhere = AccessError::Address(address);
+    let (register, nth) = match At::address(address).ok_or(nowhere)? {
+        At::Global(register) => {
+            for control in pairs.iter_mut().filter_map(Option::as_deref_mut) {
+                control.configure(&told(control, register, value)?, now)?;
             }
             return Ok(());
         }

@@ -302,6 +302,20 @@ impl RateController {
         &self.settings
     }
 
+    /// Whether [`Self::configure`] would take this.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn can_configure(&self, dcqcn: &Dcqcn, now: Nanos) -> Result<(), DcqcnError> {
+        dcqcn.check()?;
+        let Dcqcn { scheme, params, outstanding, .. } = *dcqcn;
+        params.check()?;
+        // Whoever decides would take what a new one takes.
+        Firmware::of(dcqcn, now)?;
+        self.point.clone().configure(&Globals { scheme, params, outstanding }, now)?;
+        Ok(())
+    }
+
     /// Does something else from now on (CC-024: all of it can be set at run time). The rate goes on from where it is, within
     /// its new bounds, also where another one decides than before; so does a trace.
     ///

@@ -216,7 +216,30 @@ impl Operator {
     }
 }
 
-/// Does what is ordered, for each queue pair it is about.
+/// Whether what is ordered can be done, for all queue pairs it is about.
+fn check(order: &Order, parameters: &Parameters, ports: &[String], seats: &[Seat], now: Nanos) -> Result<()> {
+    let stations = ports.iter().zip(seats).filter_map(|(name, seat)| match &seat.station {
+        Station::Roce(station) => Some((name, station)),
+        Station::RcLink(_) => None,
+    });
+    for (name, station) in stations {
+        if let Order::Write(which, address, value) = order
+            && which.has(name)
+        {
+            station.can_write(*address, *value, now)?;
+        }
+        for ((_, qpn), parameters) in parameters.iter().filter(|((port, _), _)| port == name) {
+            if let Some(rate) = station.highest_rate(Qpn(*qpn)) {
+                station
+                    .can_configure(Qpn(*qpn), &rate_control(parameters, rate), now)
+                    .with_context(|| format!("queue pair {qpn} of {name}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Does what is ordered, for each queue pair it is about: for all of them or, where one refuses, for none.
 fn obey(
     order: &Order,
     parameters: &Parameters,
@@ -230,6 +253,7 @@ fn obey(
     | Order::Read(which, _)
     | Order::Record(which, _)
     | Order::Trace(which)) = order;
+    check(order, parameters, ports, seats, now)?;
     let mut rows = Vec::new();
     for (name, seat) in ports.iter().zip(seats).filter(|(name, _)| which.has(name)) {
         if let (Station::Roce(station), Order::Write(_, address, _) | Order::Read(_, address)) =

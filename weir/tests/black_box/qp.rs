@@ -81,6 +81,19 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     assert_eq!(of(&rows(&socket, &["show", "--json"])[1]), [77_000, 9, 66_000]);
     let ended = qp(&socket, &["show", "--qpn", "99"]);
     assert!(ended.code() == Some(2) && ended.stderr.contains("no such queue pair"), "{ended:?}");
+    // One that refuses stands for all.
+    let set = ["set", "min_rate=1M", "first_cnp_rate=2M", "--qpn", "18"];
+    assert_eq!(qp(&socket, &set).stdout, "h1 18: set\n");
+    let least = || {
+        rows(&socket, &["show", "--json"])
+            .iter()
+            .map(|row| number(&row["dcqcn"], "min_rate"))
+            .collect::<Vec<_>>()
+    };
+    let before = least();
+    let ended = qp(&socket, &["set", "min_rate=3M"]);
+    assert!(ended.code() == Some(2) && ended.stderr.contains("queue pair 18 of h1: "), "{ended:?}");
+    assert_eq!((least(), before[1]), (before.clone(), 1_000_000));
     // Half the rate by its register, from which it rises by itself: the trace says how.
     assert_eq!(qp(&socket, &["trace", "start", "--qpn", "17"]).stdout, "h1 17: recording\n");
     assert_eq!(qp(&socket, &["set", "0x400000=0x20", "0x600008=0x000d0006"]).code(), Some(0));

@@ -93,6 +93,20 @@ impl Station {
         Ok(())
     }
 
+    /// Whether [`Self::configure`] would take this.
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn can_configure(&self, qpn: Qpn, rate: &Rate, now: Nanos) -> Result<(), OrderError> {
+        let control = &self.pairs[self.pair_of(qpn)?].control;
+        match (rate, control) {
+            (Rate::Dcqcn(dcqcn), Some(control)) => control.can_configure(dcqcn, now)?,
+            (Rate::Dcqcn(dcqcn), None) => drop(RateController::new(dcqcn, now)?),
+            (Rate::Fixed(_), _) => {}
+        }
+        Ok(())
+    }
+
     /// Sets the least time between two CNPs that a queue pair answers marks with, ns.
     ///
     /// # Errors
@@ -127,6 +141,15 @@ impl Station {
         access::write(&mut controls, address, value, now).map_err(|error| self.named(error))?;
         (0..self.pairs.len()).for_each(|at| self.apply_rate(at));
         Ok(())
+    }
+
+    /// Whether [`Self::write`] would do that.
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn can_write(&self, address: u64, value: u64, now: Nanos) -> Result<(), OrderError> {
+        let controls: Vec<_> = self.pairs.iter().map(|pair| pair.control.as_ref()).collect();
+        access::check(&controls, address, value, now).map_err(|error| self.named(error))
     }
 
     /// The same with the number of the queue pair.
@@ -272,6 +295,28 @@ mod tests {
         assert_eq!((station.hca.rate(fixed), station.highest_rate(fixed)), (Some(LINE / 2), Some(LINE)));
         let none = Rate::Dcqcn(Dcqcn { firmware_period: 0, ..held });
         assert!(station.configure(first, &none, 0).is_err() && station.dcqcn(first).is_none());
+    }
+
+    /// What can be done is known before it is, of queue pairs that react and of those that do not.
+    #[test]
+    fn orders_are_looked_at_without_a_change() {
+        let (mut station, [first, fixed, _]) = station();
+        let held = *station.dcqcn(first).unwrap();
+        let [low, high] = [LINE / 2, 2 * LINE]
+            .map(|min_rate| Rate::Dcqcn(Dcqcn { params: Params { min_rate, ..held.params }, ..held }));
+        for qpn in [first, fixed] {
+            let before = station.dcqcn(qpn).copied();
+            assert_eq!(station.can_configure(qpn, &low, 0), Ok(()));
+            let refused = station.can_configure(qpn, &high, 0);
+            assert_eq!(station.dcqcn(qpn).copied(), before);
+            assert!(refused.is_err() && station.configure(qpn, &high, 0) == refused, "{refused:?}");
+        }
+        assert_eq!(station.can_configure(Qpn(99), &low, 0), Err(OrderError::NoQueuePair(Qpn(99))));
+        let rate = Register::Rate.address(1).unwrap();
+        let before = station.read(rate, 0);
+        assert_eq!((station.can_write(rate, 0x64_0032, 0), station.read(rate, 0)), (Ok(()), before));
+        let refused = station.can_write(rate, 1 << 32, 0);
+        assert!(refused.is_err() && station.write(rate, 1 << 32, 0) == refused, "{refused:?}");
     }
 
     #[test]
