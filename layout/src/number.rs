@@ -33,6 +33,11 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(n: N, noun: &str) -> St
     format!("{n} {noun}{}", if n == N::from(1) { "" } else { "s" })
 }
 
+/// The word that goes with so many: `agree(n, "was", "were")`.
+pub fn agree<N: Copy + PartialEq + From<u8>>(n: N, one: &'static str, other: &'static str) -> &'static str {
+    if n == N::from(1) { one } else { other }
+}
+
 /// `3h07m`: a time in seconds that people wait for.
 pub fn since(seconds: f64) -> String {
     let s = seconds as u64;

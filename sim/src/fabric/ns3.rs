@@ -6,12 +6,12 @@ use super::faults::{Faults, both};
 use super::play::{Progress, bytes_of, lanes, port_names};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
-use super::spec::{Congestion, FabricSpec, Pattern, Tables, Topology, check_times};
+use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
 use super::timeline::TimelineRecorder;
 use super::topology::{End, Plan, lay_out};
 use super::units::Size;
 use super::workload::{Planned, Traffic, flows, is_finite};
-use super::{FabricError, congestion, reasons};
+use super::{FabricError, congestion, reasons, source};
 use crate::models::hpcc::Hpcc;
 use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network};
 use crate::ns3::port::FrameSizes;
@@ -21,7 +21,9 @@ use crate::ns3::units::transmit_ns;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use weir_config::Tables;
 use weir_dataplane::types::{Nanos, PRIORITIES};
+use weir_layout::counted;
 
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
@@ -148,14 +150,26 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     faults.refuse()
 }
 
+/// What `[switch.config]` says, as far as this profile knows it.
+fn switch_config(spec: &FabricSpec) -> Result<SwitchConfig, FabricError> {
+    let text = toml::to_string(&spec.switch.config).map_err(|e| FabricError::Switch(e.to_string()))?;
+    let read = toml::Deserializer::parse(&text).and_then(|text| SwitchConfig::deserialize(Tables(text)));
+    read.map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let key = [vec!["switch.config".to_owned()], source::path_in(&text, at)].concat().join(".");
+        let error = FabricError::Switch(format!(
+            "`{key}`: {}; profile = \"ns3-hpcc\" knows `buffer.size` and `[[wred]]` (kmin, kmax, pmax) only",
+            error.message()
+        ));
+        match spec.source.same_line(&text, at, &["switch", "config"]) {
+            None => error,
+            line => FabricError::At { file: spec.source.file.clone(), line, error: Box::new(error) },
+        }
+    })
+}
+
 fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, FabricError> {
-    let refused = |e: &dyn std::fmt::Display| {
-        FabricError::Switch(format!(
-            "{e}profile = \"ns3-hpcc\" knows `buffer.size` and `[[wred]]` (kmin, kmax, pmax) only"
-        ))
-    };
-    let given = toml::Value::Table(spec.switch.config.clone());
-    let given = SwitchConfig::deserialize(Tables(given)).map_err(|e| refused(&e))?;
+    let given = switch_config(spec)?;
     let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
     let constants = &spec.ns3;
     constants.check()?;
@@ -167,8 +181,11 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
     let base = match given.wred.first() {
         Some(wred) => {
             let pmax = percent(&wred.pmax).filter(|p| (0.0..=1.0).contains(p));
-            let pmax =
-                pmax.ok_or_else(|| refused(&format!("pmax `{}` is no share such as \"20%\"; ", wred.pmax)))?;
+            let pmax = pmax.ok_or_else(|| FabricError::Range {
+                what: "switch.config.wred.0.pmax".into(),
+                got: wred.pmax.clone(),
+                must: "a share such as \"20%\"".into(),
+            })?;
             Some((wred.kmin.0, wred.kmax.0, pmax))
         }
         // The published presets: 4 and 16 bytes per Mbit/s, and a step at 3.
@@ -589,10 +606,14 @@ fn why(report: &Report, config: &Config) -> Vec<String> {
     all.extend(refusing.map(|(switch, port)| {
         let refused: u64 = port.drops.values().sum();
         format!(
-            "{} port {} refused {refused} frames: above the threshold its headroom of {} bytes ({} were the most in use) \
-             did not take them. The published formula, 3 x rate x delay, has no term for the frames in flight at both \
+            "{} port {} refused {}: above the threshold its headroom of {} bytes ({} were the most in use) \
+             was too small. The published formula, 3 x rate x delay, has no term for the frames in flight at both \
              ends; profile = \"weir\" has.",
-            switch.name, port.port, port.headroom, port.headroom_peak
+            switch.name,
+            port.port,
+            counted(refused, "frame"),
+            port.headroom,
+            port.headroom_peak
         )
     }));
     if report.flows_done < report.flows_finite {

@@ -3,7 +3,6 @@
 use super::*;
 use std::io::Read;
 use weir_inc::controller::desk::{Action, Desk, Saved};
-use weir_inc::controller::topology::Topology;
 
 const FABRIC: &str = r#"
 [[switch]]
@@ -52,7 +51,7 @@ struct Office {
 
 impl Office {
     fn new() -> Self {
-        let map = toml::from_str::<Topology>(FABRIC).unwrap().map().unwrap();
+        let map = super::super::topology_of(FABRIC).unwrap().map().unwrap();
         let (events, happened) = channel();
         let address = "127.0.0.1:0".parse().unwrap();
         let groups = Groups::listen(address, Duration::ZERO, &map, "s3cret".into(), events).unwrap();

@@ -17,6 +17,7 @@ use anyhow::{Context, Error, Result, bail};
 use clap::Args;
 use hosts::Hosts;
 use inccl::Groups;
+use serde::Deserialize;
 pub use sessions::notice_the_dead;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -27,8 +28,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 use store::Store;
 use switches::Orders;
+use weir_config::Tables;
 use weir_inc::controller::desk::{Action, Desk, Event};
 use weir_inc::controller::topology::Topology;
+use weir_layout::agree;
 use weir_mgmt::token::{Token, private_word};
 
 /// Time between two looks at what time has brought.
@@ -56,11 +59,16 @@ pub struct ControllerArgs {
     pub state: Option<PathBuf>,
 }
 
+/// A topology as it is written down.
+fn topology_of(text: &str) -> Result<Topology, toml::de::Error> {
+    Topology::deserialize(Tables(toml::Deserializer::parse(text)?))
+}
+
 pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     let file = args.topology.display();
     let text = check::read(&args.topology)?;
     kinds::expect(Kind::Topology, &args.topology, &text)?;
-    let topology: Topology = toml::from_str(&text).with_context(|| file.to_string())?;
+    let topology = topology_of(&text).with_context(|| file.to_string())?;
     let map = topology.map().with_context(|| file.to_string())?;
     let secret = private_word(&args.token_file).map_err(Error::msg)?;
     let mut store = Store::open(args.state.clone())?;
@@ -95,7 +103,8 @@ pub fn controller(args: &ControllerArgs) -> Result<Outcome> {
     // Numbers of jobs that switches have are not given again: they are asked before the first host may come.
     let mut early = first_look(&happened, orders.keys().copied().collect());
     let mut hosts = Hosts::listen(args.listen, events)?;
-    say!("controller {}: {} switches with engines", hosts.address(), orders.len());
+    let engines = agree(orders.len(), "switch with engines", "switches with engines");
+    say!("controller {}: {} {engines}", hosts.address(), orders.len());
     if let Some(groups) = &groups {
         say!("INCCL {}: its hosts are let in without a token", groups.address());
     }
@@ -158,5 +167,40 @@ fn first_look(happened: &Receiver<Event>, mut silent: BTreeSet<usize>) -> VecDeq
 fn order(orders: &BTreeMap<usize, Orders>, switch: usize, give: impl FnOnce(&Orders)) {
     if let Some(orders) = orders.get(&switch) {
         give(orders);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::topology_of;
+
+    /// Items of a list are not taken for the keys, in an order that nobody said.
+    #[test]
+    fn a_section_that_is_written_as_a_list_is_refused() {
+        let good = "[[switch]]\nname = \"a\"\napi = \"127.0.0.1:1\"\nengine = { mac = \"02:00:00:00:01:00\", ip = \"10.0.1.0\" }\n\
+                    [[switch]]\nname = \"b\"\n[[host]]\nname = \"h\"\nip = \"10.0.0.1\"\nswitch = \"a\"\n";
+        let link = "[[link]]\na = \"a\"\nb = \"b\"\n";
+        assert_eq!(topology_of(&format!("{good}{link}")).unwrap().links.len(), 1);
+        let engine = "{ mac = \"02:00:00:00:01:00\", ip = \"10.0.1.0\" }";
+        let list = "[\"p0\", \"02:00:00:00:01:00\", \"10.0.1.0\"]";
+        let engines = good.replace(engine, &format!("[{engine}]"));
+        assert_eq!(topology_of(&engines).unwrap().switches[0].engines.len(), 1);
+        for (text, line) in [
+            (format!("link = [[\"a\", \"b\"]]\n{good}"), 1),
+            (good.replace(engine, &format!("[{list}]")), 4),
+            (
+                format!(
+                    "host = [[\"h\", \"10.0.0.1\", \"02:00:00:00:00:01\", \"a\"]]\n{}",
+                    good.split("[[host]]").next().unwrap()
+                ),
+                1,
+            ),
+        ] {
+            let said = topology_of(&text).map(|_| ()).unwrap_err().to_string();
+            assert!(
+                said.contains(&format!("line {line},")) && said.contains("expected a table with keys"),
+                "{said}"
+            );
+        }
     }
 }

@@ -4,7 +4,6 @@ mod host;
 mod network;
 mod reading;
 mod switch;
-mod tables;
 mod workload;
 
 pub(in crate::fabric) use host::ACK_EVERY;
@@ -20,7 +19,6 @@ pub use network::{
 pub(crate) use reading::read_toml;
 pub(in crate::fabric) use reading::unknown_keys;
 pub use switch::{CoreKind, CrossbarMode, Forwarding, SwitchSpec};
-pub(in crate::fabric) use tables::Tables;
 pub(in crate::fabric) use workload::KEYS_OF_ALL;
 pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, Workload};
 

@@ -2,7 +2,6 @@
 //! the rest is read again.
 
 use super::FabricSpec;
-use super::tables::Tables;
 use crate::fabric::FabricError;
 use crate::fabric::faults::Faults;
 use crate::fabric::source::path_to;
@@ -12,6 +11,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, Error, ValueDeserializer};
+use weir_config::Tables;
 
 /// Faults that are told of at most.
 const MOST: usize = 100;

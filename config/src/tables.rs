@@ -1,4 +1,4 @@
-//! Sections are tables. Serde takes a list for a struct, too, its items for the fields in the order of the source; here that is a
+//! Sections are tables, of files that serde reads. Serde takes a list for a struct, too, its items for the fields in the order of the source; here that is a
 //! wrong type.
 
 use serde::de::{
@@ -8,7 +8,8 @@ use serde::de::{
 use std::fmt;
 
 /// Reads as what is in it does, and so does all that is within that, but for structs.
-pub(in crate::fabric) struct Tables<T>(pub T);
+#[derive(Debug)]
+pub struct Tables<T>(pub T);
 
 /// Takes what is read; `table`: a list is none.
 struct Within<V> {
