@@ -344,6 +344,9 @@ fn as_listed(spec: &FabricSpec, custom: &CustomSpec) -> Result<Plan, FabricError
     b.plan.names = hosts.iter().chain(switches).cloned().collect();
     let mut faults = Faults::default();
     b.plan.macs = faults.keep(custom_macs(hosts, macs)).unwrap_or_default();
+    for (list, names) in [("hosts", hosts), ("switches", switches)] {
+        faults.keep(can_be_seen(list, names));
+    }
     faults.keep(two_names(&b.plan));
     for (at, link) in links.iter().enumerate() {
         let find = |name: &String| {
@@ -469,6 +472,17 @@ fn custom_macs(hosts: &[String], macs: &BTreeMap<String, String>) -> Result<Vec<
     faults.refuse().map(|()| parsed)
 }
 
+/// Names that nobody can read, or tell from others, in a table or in a message.
+fn can_be_seen(list: &str, names: &[String]) -> Result<(), FabricError> {
+    let is_seen = |name: &str| !name.is_empty() && name.trim() == name && !name.chars().any(char::is_control);
+    let unseen = names.iter().enumerate().filter(|(_, name)| !is_seen(name));
+    let wrong = |(at, name): (usize, &String)| {
+        let must = "a name: not empty, without control characters, without blanks at its ends".into();
+        Err(FabricError::Range { what: format!("topology.{list}.{at}"), got: format!("{name:?}"), must })
+    };
+    unseen.map(wrong).collect::<Faults>().refuse()
+}
+
 fn two_names(plan: &Plan) -> Result<(), FabricError> {
     let mut seen = BTreeSet::new();
     let again = plan.names.iter().filter(|name| !seen.insert(*name));
@@ -521,6 +535,27 @@ mod tests {
         load("x.toml", &text)
             .and_then(|spec| run(&spec))
             .map_or_else(|e| e.to_string(), |report| report.verdict.into())
+    }
+
+    /// Names of a custom topology are for people.
+    #[test]
+    fn names_that_nobody_can_see_are_refused() {
+        let of = |hosts: &str, switches: &str, a: &str| {
+            let links = format!("links = [{{ a = {a}, b = \"s\" }}, {{ a = \"h2\", b = \"s\" }}]");
+            refused(&format!("kind = \"custom\"\nhosts = [{hosts}]\nswitches = [{switches}]\n{links}"), "")
+        };
+        for good in ["\"h1\"", "\"rack 1 host 2\"", "\"gpu\u{e9}\""] {
+            assert_eq!(of(&format!("{good}, \"h2\""), "\"s\"", good), "PASS", "{good}");
+        }
+        for bad in ["\"\"", "\" \"", "\"h1 \"", "\"h\\t1\"", "\"h\\n1\"", "\"h\\u001b[2J\""] {
+            let said = of(&format!("{bad}, \"h2\""), "\"s\"", bad);
+            assert!(
+                said.starts_with("x.toml:5: topology.hosts.0 is \"") && said.contains("it must be a name: "),
+                "{said}"
+            );
+            let said = of("\"h1\", \"h2\"", &format!("\"s\", {bad}"), "\"h1\"");
+            assert!(said.contains("x.toml:6: topology.switches.1 is \""), "{said}");
+        }
     }
 
     /// A switch has 256 ports: so many hosts, less its trunks, and whoever wants more learns what to take.
