@@ -130,7 +130,8 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
         }
     })?;
     bar.end();
-    if let (Some(threads), Some(why)) = (args.threads, report.undivided) {
+    let several = args.threads.filter(|threads| threads.get() > 1);
+    if let (Some(threads), Some(why)) = (several, report.undivided) {
         say_err!("{}: one thread of {threads} played it: {why}", report.name);
     }
     if json {
