@@ -276,7 +276,11 @@ pub(super) static RCLINK: Table = table(
             "go-back-N; false is LITE mode: all is sent once, what is lost is counted",
         ),
         key("ecn", "true or false, default true", "standard: data can be marked (ECT)"),
-        key("cnp_merge", "time 0 to 1s, default 50us", "CNPs of one connection so far apart at most are one"),
+        key(
+            "cnp_merge",
+            "time 0 to 1s, default 50us",
+            "CNPs of one connection so far apart at most are one; a receiver remembers the last eight connections it sent any for (DEV-13): of more that are marked at once CNPs can be closer",
+        ),
         key("backoff", "table", "what a CNP does to the rate"),
         key(
             "flow_control",

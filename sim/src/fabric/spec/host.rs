@@ -192,7 +192,8 @@ pub struct HostSpec {
     pub transport: TransportKind,
     /// Constants of `transport = "selective_repeat"`.
     pub selective_repeat: SelectiveSpec,
-    /// Least time between two CNPs of a flow.
+    /// Least time between two CNPs of a flow. An RC Link receiver remembers the last eight queue pairs it sent any for (DEV-13): of more that
+    /// are marked at once CNPs can be closer.
     pub cnp_interval: Duration,
     /// Priority of CNPs, of which pauses hold them back; ACKs go with their data. Of RoCEv2: RC Link has classes of its
     /// own.
