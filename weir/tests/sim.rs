@@ -102,13 +102,13 @@ fn a_killed_sweep_goes_on_and_any_sharding_has_one_digest() {
     // 17 senders do not fit 17 hosts: a third of the points is broken, and the sweep goes on.
     let rest = sweep("1/1", "cut");
     assert_eq!(rest.status.code(), Some(1), "{rest:?}");
-    assert!(out(&rest).contains(&format!("{before} were there, 20 of all are broken")), "{rest:?}");
+    assert!(out(&rest).contains(&format!("{before} there before, 20 of all broken")), "{rest:?}");
     let why =
         out(&rest).lines().filter(|line| line.contains("is broken: ") && line.contains("17 senders")).count();
     assert_eq!(why, 10, "the first ten say why: {rest:?}");
     for i in 1..=3 {
         let done = sweep(&format!("{i}/3"), &format!("part{i}"));
-        assert!(out(&done).contains("20 points played, 0 were there"), "{done:?}");
+        assert!(out(&done).contains("20 points played, 0 there before"), "{done:?}");
     }
     let digest = |args: &[&str]| {
         let merged = weir(args);
@@ -190,9 +190,9 @@ fn a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on() {
     let there = results(&to);
     assert_eq!(stopped.status.code(), Some(1), "{stopped:?}");
     assert!((2..60).contains(&there), "{there}");
-    assert!(out(&stopped).contains(&format!("stopped: {} points are left", 60 - there)), "{stopped:?}");
+    assert!(out(&stopped).contains(&format!("stopped: {} points left", 60 - there)), "{stopped:?}");
     let rest = start("3").wait_with_output().unwrap();
-    assert!(out(&rest).contains(&format!("{there} were there, 20 of all are broken")), "{rest:?}");
+    assert!(out(&rest).contains(&format!("{there} there before, 20 of all broken")), "{rest:?}");
     // One thread, and nothing kept but figures: the same digest.
     let alone = dir.path().join("alone");
     let alone = alone.to_str().unwrap();
@@ -240,8 +240,7 @@ fn a_point_that_is_stopped_has_no_result() {
     interrupt(&child);
     let stopped = child.wait_with_output().unwrap();
     assert!(
-        out(&stopped).contains("1 points played, 0 were there")
-            && out(&stopped).contains("1 points are left"),
+        out(&stopped).contains("1 point played, 0 there before") && out(&stopped).contains("1 point left"),
         "{stopped:?}"
     );
     assert_eq!(results(&to), 1);

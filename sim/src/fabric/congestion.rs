@@ -23,6 +23,7 @@ use weir_endpoint::congestion::telemetry::{
 };
 use weir_endpoint::congestion::{Algorithm, Window, dctcp, hpcc, pint, swift, timely};
 use weir_endpoint::flow::{Pace, Transport};
+use weir_layout::{agree, counted};
 
 /// How the bytes in flight follow the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -590,8 +591,11 @@ pub(super) fn notes<'a>(flows: impl Iterator<Item = &'a Planned>) -> Vec<String>
     }
     let sentence = |(key, (count, most, rtt)): (&str, (usize, Nanos, Nanos))| {
         format!(
-            "`{key}` lets {count} flows have a delay of {most} ns, and their round trip is up to {rtt} ns when nothing waits: they \
-             do not come to the rate of their link even alone. Remedy: a higher one."
+            "`{key}` lets {} have a delay of {most} ns, and {their} round trip is up to {rtt} ns when nothing waits: {} not come \
+             to the rate of {their} link even alone. Remedy: a higher one.",
+            counted(count, "flow"),
+            agree(count, "it does", "they do"),
+            their = agree(count, "its", "their")
         )
     };
     slow.into_iter().map(sentence).collect()

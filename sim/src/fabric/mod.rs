@@ -276,6 +276,8 @@ mod refusal_tests;
 #[cfg(test)]
 mod routing_tests;
 #[cfg(test)]
+mod sentence_tests;
+#[cfg(test)]
 mod sprayed_tests;
 #[cfg(test)]
 mod tests;

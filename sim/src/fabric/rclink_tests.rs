@@ -229,8 +229,10 @@ fn memories_that_overflow_are_told_of() {
         let lost = |r: &Report| r.hosts.iter().map(|host| host.no_room).sum::<u64>();
         let told = |r: &Report| {
             r.why.iter().any(|why| {
-                why.starts_with(&format!("Hosts threw away {} frames", lost(r)))
-                    && why.contains("`round_trip`")
+                why.starts_with(&format!(
+                    "Hosts threw away {} because",
+                    weir_layout::counted(lost(r), "frame")
+                )) && why.contains("`round_trip`")
             })
         };
         let (short, usual) = (of("round_trip = 100"), of(""));
@@ -240,8 +242,6 @@ fn memories_that_overflow_are_told_of() {
     }
 }
 
-#[test]
-fn sw132_scenario_c_pfc_is_the_last_line() {
 /// Two hosts send to each other as fast as they can, and hardly read: of their memories there is enough with the usual `round_trip`,
 /// at a switch and without one, and with a frame less somewhere not.
 #[test]
@@ -275,6 +275,8 @@ fn the_usual_round_trip_is_enough_and_no_more() {
     }
 }
 
+#[test]
+fn sw132_scenario_c_pfc_is_the_last_line() {
     let c = play(&shipped("scenario-c"));
     assert_eq!((c.verdict, c.frames_dropped, sum(&c, |f| f.resent)), ("PASS", 0, 0));
     assert!(c.marks() > 0 && sum(&c, |f| f.cnps.unwrap()) > 0, "{:?}", c.why);
@@ -464,14 +466,14 @@ fn the_sentence_of_a_deadlock_is_about_the_watchdog_there_is() {
     assert_eq!(report.lossless_drops_watchdog, 0);
     let often = "poll_interval = \"50us\"\ndetection_time = \"200us\"\nrestoration_time = \"200us\"\nallow_short = true\n";
     let (alert, _) = said(&format!("{often}action = \"alert\""), "stop_time = \"4ms\"");
-    assert!(alert.contains("storms, and with action = \"alert\" it breaks no circle"), "{alert}");
+    assert!(alert.contains(", and with action = \"alert\" it breaks no circle"), "{alert}");
     // Right after it has dropped frames the circle may be closed again: whatever the end, the words are about drops.
     let acted = (10..30)
         .map(|n| said(&format!("{often}action = \"drop\""), &format!("stop_time = \"{}us\"", n * 100)));
     let again = acted.filter(|(why, report)| !why.is_empty() && report.lossless_drops_watchdog > 0);
     let words: Vec<String> = again.map(|(why, _)| why).collect();
     assert!(!words.is_empty(), "the circle is closed again");
-    assert!(words.iter().all(|why| why.contains("storms and dropped ")), "{words:?}");
+    assert!(words.iter().all(|why| why.contains(" and dropped ")), "{words:?}");
 }
 
 #[test]

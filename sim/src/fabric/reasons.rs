@@ -7,6 +7,7 @@ use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, WatchdogAction, WatchdogConfig};
 use weir_dataplane::drops::DropReason;
+use weir_layout::counted;
 
 /// What the sentences need beyond the report.
 #[derive(Clone, Debug)]
@@ -55,11 +56,12 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     }
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
-        all.push(format!("{lost} data frames were lost on links: their `loss` says so."));
+        all.push(format!("Links lost {}: their `loss` says so.", counted(lost, "data frame")));
     }
     for link in report.links.iter().filter(|l| l.lost_down > 0) {
         let LinkResult { from, to, lost_down, .. } = link;
-        all.push(format!("{lost_down} data frames from {from} to {to} were lost while the link was down."));
+        let lost = counted(*lost_down, "data frame");
+        all.push(format!("The link from {from} to {to} lost {lost} while it was down."));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
     if lost > 0 {
@@ -67,7 +69,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
             true => "by their `pause_loss`, or while they were down",
             false => "their `pause_loss` says so",
         };
-        all.push(format!("{lost} PFC frames were lost on links: {cause}."));
+        all.push(format!("Links lost {}: {cause}.", counted(lost, "PFC frame")));
     }
     all
 }
@@ -130,12 +132,14 @@ fn watchdog_at(report: &Report, since: u64, watchdog: Option<&WatchdogConfig>) -
     };
     match action {
         WatchdogAction::Alert => format!(
-            "The watchdog has seen {storms} storms, and with action = \"alert\" it breaks no circle; \"drop\" does, at the price of \
-             drops"
+            "The watchdog has seen {}, and with action = \"alert\" it breaks no circle; \"drop\" does, at the price of \
+             drops",
+            counted(storms, "storm")
         ),
         _ if storms > 0 => format!(
-            "The watchdog has seen {storms} storms and dropped {} frames of lossless classes, and pauses closed the circle again",
-            report.lossless_drops_watchdog
+            "The watchdog has seen {} and dropped {} of lossless classes, and pauses closed the circle again",
+            counted(storms, "storm"),
+            counted(report.lossless_drops_watchdog, "frame")
         ),
         _ if since.saturating_add(*detection) > report.end_ns => format!(
             "The watchdog acts {detection} ns after a queue has come to a stop (detection_time of [switch.config.watchdog]), and \
@@ -172,8 +176,9 @@ fn pfc_of_hosts(report: &Report) -> Option<String> {
     let (all, HostResult { name, pfc_tx, memory_peak, .. }) = (report.host_pfc(), most);
     (report.pauses() == 0 && all > 0).then(|| {
         format!(
-            "Hosts sent {all} PFC frames as their receive memories filled, {name} most, {pfc_tx}: its memories held {memory_peak} \
-             bytes at most."
+            "Hosts sent {} as their receive memories filled, {name} most, {pfc_tx}: its memories held {} at most.",
+            counted(all, "PFC frame"),
+            counted(*memory_peak, "byte")
         )
     })
 }
@@ -185,9 +190,10 @@ fn full_memories(report: &Report) -> Option<String> {
     let all: u64 = report.hosts.iter().map(|host| host.no_room).sum();
     (all > 0).then(|| {
         format!(
-            "Hosts threw away {all} frames because their receive memories were full, {name} most, {no_room}: its memories held \
+            "Hosts threw away {} because their receive memories were full, {name} most, {no_room}: its memories held \
              {memory_peak} bytes at most. Above its pause a memory has room for what comes in a `round_trip`. Remedy: a longer one in \
-             [host.rclink], and senders that obey its pauses."
+             [host.rclink], and senders that obey its pauses.",
+            counted(all, "frame")
         )
     })
 }
@@ -245,21 +251,26 @@ fn drops<'a>(
     port: &'a PortResult,
 ) -> impl Iterator<Item = String> + 'a {
     let deaf = context.deaf.get(&(switch.name.clone(), port.port));
-    let resent = if context.resent { "Hosts send them again" } else { "Some nobody sends again" };
+    let resent =
+        if context.resent { "Hosts send again what is lost" } else { "Some of it nobody sends again" };
     port.drops.iter().map(move |(name, count)| {
+        let count = counted(*count, "frame");
         let of_headroom = *name == DropReason::IngressHeadroom.name();
         let lost_pauses = if of_headroom && context.pause_loss { lost_pauses(report, switch, port) } else { 0 };
         if lost_pauses > 0 {
             return format!(
-                "{} port {} dropped {count} frames ({name}): {lost_pauses} of its PFC frames to {} were lost on the \
-                 link, and what was not asked to stop went on. Remedy: a `pause_loss` of 0 for that link.",
-                switch.name, port.port, port.peer
+                "{} port {} dropped {count} ({name}): its link to {} lost {}, and what was not asked \
+                 to stop went on. Remedy: a `pause_loss` of 0 for that link.",
+                switch.name,
+                port.port,
+                port.peer,
+                counted(lost_pauses, "PFC frame")
             );
         }
         if let Some((host, priorities)) = deaf.filter(|_| of_headroom) {
             let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
             return format!(
-                "{} port {} dropped {count} frames ({name}): {host} went on sending when it was paused, since it does \
+                "{} port {} dropped {count} ({name}): {host} went on sending when it was paused, since it does \
                  not obey pauses of priority {}. Remedy: add it to `pfc_priorities` in [host], or leave that out, and hosts \
                  obey what their switch keeps lossless.",
                 switch.name,
@@ -269,7 +280,7 @@ fn drops<'a>(
         }
         if of_headroom && is_full_before_headroom(context, port) {
             return format!(
-                "{} port {} dropped {count} frames ({name}): the buffer was full, and of the headroom {} of {} bytes were in \
+                "{} port {} dropped {count} ({name}): the buffer was full, and of the headroom {} of {} bytes were in \
                  use at most. reverie asks for Xoff by a filtered size, which moves only when frames of the group leave, and more \
                  came before. Remedy: another `policy`, as weir or dt, or a larger `size` in [switch.config.buffer].",
                 switch.name, port.port, port.headroom_peak, port.headroom
@@ -285,15 +296,15 @@ fn drops<'a>(
         }
         if *name == DropReason::LookupSamePort.name() {
             return format!(
-                "{} port {} dropped {count} frames ({name}): they were on their way when routes changed, and the only \
-                 way left leads back by the port they came by, which no switch uses. {resent}.",
+                "{} port {} dropped {count} ({name}): routes changed behind what was on its way, and the only \
+                 way left leads back by the port it came by, which no switch uses. {resent}.",
                 switch.name, port.port
             );
         }
         if *name == DropReason::LookupUnknown.name() {
             let repair = if context.repaired { "an earlier `repair`" } else { "`repair` of the [[failure]]" };
             return format!(
-                "{} port {} dropped {count} frames ({name}): links were down, and none of those left leads to their receiver. \
+                "{} port {} dropped {count} ({name}): links were down, and none of those left leads to the receiver. \
                  {resent}. Remedy: another path, or {repair}.",
                 switch.name, port.port
             );
@@ -301,7 +312,7 @@ fn drops<'a>(
         let reason = DropReason::ALL.iter().find(|reason| reason.name() == *name);
         let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
         format!(
-            "{} port {} dropped {count} frames ({name}): {meaning} Most headroom in use was {} of {} bytes. \
+            "{} port {} dropped {count} ({name}): {meaning} Most headroom in use was {} of {} bytes. \
              Remedy: {remedy}.",
             switch.name, port.port, port.headroom_peak, port.headroom
         )

@@ -573,8 +573,10 @@ impl Report {
     fn what_went_wrong(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.conservation_error > 0 {
-            found
-                .push(format!("switches lost count of {} frames: please report it", self.conservation_error));
+            found.push(format!(
+                "switches lost count of {}: please report it",
+                counted(self.conservation_error, "frame")
+            ));
         }
         if !self.deadlock.is_empty() {
             let of_hosts = self.hosts.iter().any(|host| self.deadlock.contains(&host.name));
@@ -582,17 +584,19 @@ impl Report {
             found.push(format!("{what}: {}", self.deadlock.join(" -> ")));
         }
         if self.lossless_drops > 0 {
-            found.push(format!("switches lost {} frames of a lossless class", self.lossless_drops));
+            found
+                .push(format!("switches lost {} of a lossless class", counted(self.lossless_drops, "frame")));
         }
         if self.lossless_drops_watchdog > 0 {
-            let count = self.lossless_drops_watchdog;
-            found.push(format!("the watchdog dropped {count} frames of a lossless class, as it was told to"));
+            let count = counted(self.lossless_drops_watchdog, "frame");
+            found.push(format!("the watchdog dropped {count} of a lossless class, as it was told to"));
         }
         let open = self.flows_finite - self.flows_done;
+        let flows = counted(self.flows_finite, "flow");
         if self.stopped {
             found.push(format!(
-                "stopped at {} ns, before its end, with {open} of {} flows not delivered yet: all figures are partial",
-                self.end_ns, self.flows_finite
+                "stopped at {} ns, before its end, with {open} of {flows} not delivered yet: all figures are partial",
+                self.end_ns
             ));
         }
         if open > 0 && !self.stopped {
@@ -602,8 +606,9 @@ impl Report {
                     (all.saturating_add(bytes), got.saturating_add(delivered))
                 });
             found.push(format!(
-                "{open} of {} flows not delivered by {} ns: {got} of their {all} bytes arrived",
-                self.flows_finite, self.end_ns
+                "{open} of {flows} not delivered by {} ns, {got} of {} arrived",
+                self.end_ns,
+                counted(all, "byte")
             ));
         }
         found.extend(self.unfinished.clone().filter(|_| !self.stopped));
@@ -616,7 +621,7 @@ impl Report {
             found.push(format!("{ranks} without all sums; rank on {}: {error}", flow.from));
         }
         if self.bytes_lost > 0 {
-            found.push(format!("{} bytes lost that nobody sends again", self.bytes_lost));
+            found.push(format!("{} lost that nobody sends again", counted(self.bytes_lost, "byte")));
         }
         for (nth, order) in (1..).zip(&self.orders) {
             if let Some(why) = &order.refused {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use weir_layout::Unit;
+use weir_layout::{Unit, counted};
 use weir_sim::fabric::Progress;
 use weir_sim::sweep::{Done, Seen, Step};
 
@@ -121,7 +121,11 @@ impl SweepBar {
         let left = words(state.eta.left(position / length.max(1) as f64, Instant::now()));
         self.bar.set_length(length * STEPS);
         self.bar.set_position((position * STEPS as f64) as u64);
-        self.bar.set_message(format!("{over}/{} points, {} at once{left}", seen.of, state.at.len().max(1)));
+        self.bar.set_message(format!(
+            "{over}/{}, {} at once{left}",
+            counted(seen.of, "point"),
+            state.at.len().max(1)
+        ));
     }
 
     pub fn end(&self) {
@@ -131,7 +135,7 @@ impl SweepBar {
 
 fn message(progress: Progress) -> String {
     let Progress { now_ns, done, flows, .. } = progress;
-    format!("{}, {done}/{flows} flows", Unit::MS.digits(3).text(now_ns as f64))
+    format!("{}, {done}/{}", Unit::MS.digits(3).text(now_ns as f64), counted(flows, "flow"))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use weir_layout::counted;
 use weir_sim::sweep::{self, Keep, Orders, Plan, run_shard};
 
 /// `weir sim sweep`
@@ -120,17 +121,17 @@ pub fn sweep(args: &SweepArgs) -> Result<Outcome> {
         return Ok(if whole { Outcome::Good } else { Outcome::Bad });
     }
     say!(
-        "{}: shard {}, {} points played, {} were there, {} of all are broken; results in {}",
+        "{}: shard {}, {} played, {} there before, {} of all broken; results in {}",
         plan.name,
         args.shard,
-        tally.now,
+        counted(tally.now, "point"),
         tally.before,
         tally.broken.len(),
         dir.display()
     );
     name_broken(&tally.broken);
     if tally.left > 0 {
-        say!("stopped: {} points are left; the same command goes on with them", tally.left);
+        say!("stopped: {} left; the same command goes on with the rest", counted(tally.left, "point"));
     }
     Ok(if whole { Outcome::Good } else { Outcome::Bad })
 }
@@ -153,7 +154,7 @@ pub fn merge(args: &MergeArgs) -> Result<Outcome> {
         return Ok(if whole { Outcome::Good } else { Outcome::Bad });
     }
     let there = merged.points - merged.missing.len();
-    say!("{}: {there} of {} points, {} broken", merged.name, merged.points, merged.broken.len());
+    say!("{}: {there} of {}, {} broken", merged.name, counted(merged.points, "point"), merged.broken.len());
     for index in merged.missing.iter().take(NAMED) {
         say!("  point {index} is missing");
     }

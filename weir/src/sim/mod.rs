@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::path::PathBuf;
-use weir_layout::Unit;
+use weir_layout::{Unit, counted};
 use weir_sim::fabric::{self, FlowsFormat, Report};
 use weir_sim::file::Part;
 
@@ -169,9 +169,12 @@ fn print(r: &Report) {
         let (pauses, marks, queue) = (r.pauses(), r.marks(), r.queue_max());
         let by_hosts = match r.host_pfc() {
             0 => String::new(),
-            frames => format!(" of switches, {frames} PFC frames of hosts"),
+            frames => format!(" of switches, {} of hosts", counted(frames, "PFC frame")),
         };
-        say!("  pfc       {pauses} pause frames{by_hosts}, marks {marks}, longest queue {queue} bytes");
+        say!(
+            "  pfc       {pauses} pause frames{by_hosts}, marks {marks}, longest queue {}",
+            counted(queue, "byte")
+        );
     }
     for c in r.collectives.iter().take(MAX_COLLECTIVES) {
         say!("  {}", c.line());
@@ -188,8 +191,11 @@ fn print(r: &Report) {
             return "every flow that has an end was delivered".to_owned();
         }
         let lost = [(r.frames_lost, "links lost"), (r.frames_dropped, "switches dropped")];
-        let lost: Vec<String> =
-            lost.iter().filter(|(n, _)| *n > 0).map(|(n, who)| format!("{who} {n} frames")).collect();
+        let lost: Vec<String> = lost
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, who)| format!("{who} {}", counted(*n, "frame")))
+            .collect();
         match &lost[..] {
             [] => "every flow that has an end was delivered, nothing was lost".to_owned(),
             lost => {

@@ -104,7 +104,7 @@ fn flows_behind_links_that_pfc_holds_back_are_played_too() {
     assert_eq!(levels(&hybrid), [p, p, p, f], "{:?}", hybrid.why);
     assert_eq!(fct(&hybrid)[..3], fct(&packets)[..3]);
     assert!(
-        says(&hybrid, "1 of them pass no congested link, but one that PFC held back"),
+        says(&hybrid, "1 of them passes no congested link, but one that PFC held back"),
         "{:?}",
         hybrid.why
     );

@@ -12,6 +12,7 @@ use crate::fabric::timeline::TimelineRecorder;
 use crate::fabric::workload::{self, Planned, is_finite};
 use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
+use weir_layout::{agree, counted};
 
 /// Links that are named.
 const NAMED: usize = 3;
@@ -188,29 +189,36 @@ impl World<'_> {
             flows().filter(|(f, played)| !**played && way(f).into_iter().any(|dir| shared[dir])).count();
         let switches = self.plan.names.len() - self.plan.hosts;
         let mut all = vec![format!(
-            "{} of {} flows were played frame by frame, by {} of {switches} switches: they pass one of {} directions of links that are \
-             congested, or are of a job of which others do. {beside} of the others share links with them that are not: what they do to one another there is left out.",
+            "{} of {} {} played frame by frame, by {} of {switches} {}: each passes one of {} of links that are congested, or is of a job of \
+             which others do. {beside} of the others {} links with them that are not: what they do to one another there is left out.",
             count(played),
-            played.len(),
+            counted(played.len(), "flow"),
+            agree(count(played), "was", "were"),
             count(&packets.section.nodes[self.plan.hosts..]),
-            packets.congested,
+            agree(switches, "switch", "switches"),
+            counted(packets.congested, "direction"),
+            agree(beside, "shares", "share"),
         )];
         if packets.of_jobs > 0 {
             all.push(format!(
-                "{} of them pass no congested link, but wait for flows that do, or these for them: their jobs are played as a whole.",
-                packets.of_jobs
+                "{} of them {} no congested link, but {} for flows that do, or is waited for by such: jobs are played as a whole.",
+                packets.of_jobs,
+                agree(packets.of_jobs, "passes", "pass"),
+                agree(packets.of_jobs, "waits", "wait")
             ));
         }
         if packets.held_back > 0 {
             all.push(format!(
-                "{} of them pass no congested link, but one that PFC held back.",
-                packets.held_back
+                "{} of them {} no congested link, but one that PFC held back.",
+                packets.held_back,
+                agree(packets.held_back, "passes", "pass")
             ));
         }
         if packets.left > 0 {
             all.push(format!(
-                "PFC held back links that {} more flows pass, which are at flow level: they take longer than is said here.",
-                packets.left
+                "PFC held back links on the way of {} at flow level, which {} longer than is said here.",
+                counted(packets.left, "more flow"),
+                agree(packets.left, "takes", "take")
             ));
         }
         all
@@ -251,9 +259,14 @@ impl World<'_> {
         all.push(match named.is_empty() {
             true => "No link was the bottleneck of flows that share it.".to_owned(),
             false => format!(
-                "{} of {} directions of links were bottlenecks of flows that share them, longest {}.",
+                "{} of {} of links {}, longest {}.",
                 links.len(),
-                report.links.len(),
+                counted(report.links.len(), "direction"),
+                agree(
+                    links.len(),
+                    "was a bottleneck of flows that share it",
+                    "were bottlenecks of flows that share them"
+                ),
                 named.join(", ")
             ),
         });

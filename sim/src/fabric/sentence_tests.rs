@@ -1,0 +1,90 @@
+//! Sentences of reports and refusals: what they name, and how they count.
+
+use super::{Report, load, run};
+
+fn play(text: &str) -> Result<Report, String> {
+    load("s.toml", text).and_then(|spec| run(&spec)).map_err(|e| e.to_string())
+}
+
+/// Words that are no plural though they end like one.
+const SINGULAR: [&str; 6] = ["is", "was", "passes", "shares", "takes", "address"];
+
+/// "1 frames", "1 of 1 flows", "1 data frames".
+fn counts_one_as_many(sentence: &str) -> bool {
+    let words: Vec<&str> = sentence.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+    let ones = words.iter().enumerate().filter(|(_, word)| **word == "1").map(|(at, _)| at);
+    let many = |word: &&&str| word.ends_with('s') && !SINGULAR.contains(word);
+    ones.into_iter().any(|at| words[at + 1..].iter().take(2).take_while(|w| **w != "of").any(|w| many(&w)))
+}
+
+#[test]
+fn one_is_no_plural() {
+    for (sentence, wrong) in [
+        ("s0 port 1 dropped 1 frames (x)", true),
+        ("1 of 1 flows not delivered", true),
+        ("Links lost 1 data frames: so", true),
+        ("s0 port 1 dropped 1 frame (x)", false),
+        ("1 of 8 flows not delivered", false),
+        ("1 PFC frame", false),
+    ] {
+        assert_eq!(counts_one_as_many(sentence), wrong, "{sentence}");
+    }
+    let head = |level: &str| {
+        format!(
+            "name = \"s\"\nlevel = \"{level}\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n"
+        )
+    };
+    let one = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 1\n";
+    let unreliable = format!("{one}reliable = false\n");
+    let failure = |more: &str| format!("[[failure]]\na = \"h1\"\nb = \"s0\"\nat = 0\n{more}");
+    let packet = head("packet");
+    let incast = "[[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = 1000\n";
+    for (text, says) in [
+        (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 data frame: "),
+        (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "1 of 1 flow not delivered by "),
+        (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "0 of 1 byte arrived"),
+        (format!("{packet}{}{unreliable}", failure("")), "lost 1 data frame while it was down"),
+        (
+            packet.replace("star\"\nhosts = 3", "leaf_spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1")
+                + "[routing]\nconvergence = \"1us\"\n[[failure]]\na = \"s0\"\nb = \"s2\"\nat = 0\n"
+                + &format!("{unreliable}start = \"50us\"\n"),
+            "dropped 1 frame (lookup.",
+        ),
+        (
+            format!("{}{incast}", head("flow")),
+            "1 of 6 directions of links was a bottleneck of flows that share it",
+        ),
+        (
+            format!("{}{incast}", head("hybrid")),
+            "2 of 2 flows were played frame by frame, by 1 of 1 switch: ",
+        ),
+    ] {
+        let report = play(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let all: Vec<&String> = report.why.iter().chain(&report.findings).collect();
+        assert!(all.iter().any(|sentence| sentence.contains(says)), "{says}: {all:#?}");
+        let wrong: Vec<_> = all.iter().filter(|sentence| counts_one_as_many(sentence)).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
+/// A refusal names the key and its line, of the profile that knows few, too.
+#[test]
+fn keys_of_switches_that_the_published_profile_refuses_are_named() {
+    let head = "name = \"s\"\nprofile = \"ns3-hpcc\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n\
+                [[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = 1000\n[switch.config.buffer]\n";
+    let wred = "size = \"1MiB\"\n[[switch.config.wred]]\nkmin = \"1KB\"\nkmax = \"2KB\"\n";
+    for (keys, line, says) in [
+        ("size = \"much\"\n".into(), 12, "`switch.config.buffer.size`: "),
+        ("size = -5\n".into(), 12, "`switch.config.buffer.size`: "),
+        ("size = \"1MiB\"\npool = 3\n".into(), 13, "`switch.config.buffer.pool`: unknown field `pool`"),
+        ("size = 8589934592\n".into(), 12, "switch.config.buffer.size is 8589934592"),
+        (format!("{wred}pmax = 7\n"), 16, "`switch.config.wred.0.pmax`: "),
+        (format!("{wred}pmax = \"much\"\n"), 16, "switch.config.wred.0.pmax is much; it must be a share"),
+    ] {
+        let said = play(&format!("{head}{keys}")).unwrap_err();
+        assert!(
+            said.starts_with(&format!("s.toml:{line}: ")) && said.contains(says),
+            "{said}\n--- line {line}, {says}"
+        );
+    }
+}
