@@ -36,6 +36,17 @@ fn results(dir: &Path) -> usize {
     names.filter(|name| name.to_str().unwrap().len() == 37).count()
 }
 
+/// Why one thread played a run is of interest to who allowed several.
+#[test]
+fn one_thread_of_one_is_not_told() {
+    let file = format!("{CONFIGS}/ns3-incast.toml");
+    for (threads, told) in [("1", false), ("2", true)] {
+        let done = weir(&[&file, "--threads", threads]);
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(said.contains(&format!("one thread of {threads} played it")), told, "{threads}: {said}");
+    }
+}
+
 #[test]
 fn a_run_leaves_a_page_and_tables() {
     let dir = tempfile::tempdir().unwrap();
