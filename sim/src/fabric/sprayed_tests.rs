@@ -59,7 +59,7 @@ fn random(rng: &mut Rng, seed: u32) -> String {
 fn no_choice_among_paths_is_faster_than_alone() {
     let mut rng = Rng::new(12);
     let mut of_one_frame = 0;
-    for number in 0..150 {
+    for number in 0..60 {
         let text = random(&mut rng, number);
         let times = |lots: u32| {
             let text = text.replace(&format!("seed = {number}\n"), &format!("seed = {lots}\n"));
@@ -76,7 +76,7 @@ fn no_choice_among_paths_is_faster_than_alone() {
             of_one_frame += 1;
         }
     }
-    assert!(of_one_frame > 10, "{of_one_frame}");
+    assert!(of_one_frame > 4, "{of_one_frame}");
 }
 
 #[test]

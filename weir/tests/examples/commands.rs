@@ -45,7 +45,8 @@ fn arguments(line: &str) -> Vec<String> {
 
 /// The commands of one block in one folder, in order. What has no end of its own runs beside the others.
 fn play(block: &Block) {
-    let place = Place::new();
+    let simulates = |line: &str| line.starts_with("weir sim ") || !line.starts_with("weir ");
+    let place = if lines(block).all(simulates) { Place::at_rest() } else { Place::new() };
     let mut beside = Vec::new();
     if lines(block).any(|line| line.starts_with("weir show")) {
         let mut lab = Running::start(&mut place.weir(&["lab"]));

@@ -63,7 +63,7 @@ fn every_host_starts() {
 
 #[test]
 fn every_fabric_and_every_plan_plays() {
-    let place = Place::new();
+    let place = Place::at_rest();
     for name in files_of("configs/sim", "toml") {
         let ended = if name.ends_with(".plan.toml") {
             // Results of two plans do not share a folder.

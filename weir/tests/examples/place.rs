@@ -28,16 +28,24 @@ pub const SUBSTITUTES: &[(&str, &str)] = &[
     ("\"--socket-mem=256\", \"--huge-dir=/dev/hugepages\"", "\"--no-huge\", \"-m\", \"256\""),
 ];
 
-/// The folder, with `configs/` in it. While it is there no other program of these tests polls.
+/// The folder, with `configs/` in it. While one with a turn is there no other program of these tests polls.
 pub struct Place {
     folder: TempDir,
-    _turn: Turn,
+    turn: Option<Turn>,
 }
 
 impl Place {
     pub fn new() -> Self {
-        let _turn = turn();
-        let place = Self { folder: tempfile::tempdir().unwrap(), _turn };
+        Self::with(Some(turn()))
+    }
+
+    /// For programs that do not poll: simulations are played while others have their turns.
+    pub fn at_rest() -> Self {
+        Self::with(None)
+    }
+
+    fn with(turn: Option<Turn>) -> Self {
+        let place = Self { folder: tempfile::tempdir().unwrap(), turn };
         for folder in ["configs", "configs/sim", "configs/sonic"] {
             std::fs::create_dir(place.path().join(folder)).unwrap();
             let texts = ["toml", "json", "jsonl", "cm", "txt"];
@@ -92,6 +100,7 @@ impl Place {
         let mut command = Command::new(WEIR);
         command.current_dir(self.path()).env("RUNTIME_DIRECTORY", self.run_time());
         if matches!(args.first(), Some(&("run" | "lab" | "host"))) {
+            assert!(self.turn.is_some(), "a program that polls needs a turn: {args:?}");
             let prefix = format!("weir-example-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
             command.arg(format!("--file-prefix={prefix}"));
             let own_lcores = args.get(1).is_some_and(|file| {
