@@ -4,7 +4,7 @@
 //! captured at, those of one time stamp as the burst they were, and every port sends at the instant it may: no polling
 //! gap lies between. A port without `rate` sends at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 use weir_config::Config;
@@ -96,8 +96,15 @@ pub struct Arrival {
     pub port: PortId,
     /// The frame.
     pub frame: CapturedFrame,
-    /// Port its destination was known to be at.
+    /// Port its destination was known to be at; of a LAG any member.
     pub to: Option<PortId>,
+}
+
+/// A frame of a capture in its turn, and the place of its destination, where it moves before this frame comes.
+#[derive(Clone, Debug)]
+struct Next {
+    arrival: Arrival,
+    moved: Option<(u64, PortId)>,
 }
 
 /// Takes every frame at once: the shaper of the port has let it go.
@@ -119,7 +126,7 @@ impl Wire<CapturedFrame> for Open {
 #[derive(Debug)]
 pub struct Replay {
     switch: Tapped<CapturedFrame>,
-    arrivals: Peekable<IntoIter<Arrival>>,
+    arrivals: Peekable<IntoIter<Next>>,
     /// Next call of each port, ns.
     wake: Vec<Nanos>,
     now: Nanos,
@@ -127,7 +134,8 @@ pub struct Replay {
 
 impl Replay {
     /// A switch of this configuration, to which these frames come in this order. It knows the destinations that were
-    /// known when the frames were captured, and learns where they came from as configured.
+    /// known when the frames were captured, from the start on where the first frame for them went and then where they moved, and
+    /// learns where frames came from as configured.
     ///
     /// # Errors
     /// [`ReplayError`]: the configuration is beyond what makes a switch.
@@ -139,12 +147,24 @@ impl Replay {
         };
         let devices: Vec<Device> = (0..config.ports.len()).map(device).collect();
         let mut params = switch_params(config, &devices, 1)?;
-        let mut known: BTreeMap<u64, PortId> = BTreeMap::new();
-        for Arrival { port, frame, to, .. } in &arrivals {
+        let configured: BTreeSet<u64> = params.stations.iter().map(|(key, _)| *key).collect();
+        // Which member a frame leaves by is no matter of where its destination is.
+        let fdb_port = |port: PortId| {
+            let lag = params.lags.iter().find(|lag| lag.members.contains(port));
+            lag.and_then(|lag| lag.members.iter().next()).unwrap_or(port)
+        };
+        let (mut known, mut places) = (BTreeMap::new(), BTreeMap::new());
+        let next = |arrival: Arrival| {
+            let Arrival { port, frame, to, .. } = &arrival;
             let key = params.ports[port.index()].destination(frame.bytes(), frame.len());
-            known.extend(key.zip(*to));
-        }
-        known.retain(|key, _| params.stations.iter().all(|(configured, _)| configured != key));
+            let place = key.filter(|key| !configured.contains(key)).zip(to.map(fdb_port));
+            let moved = place.filter(|(key, port)| {
+                known.entry(*key).or_insert(*port);
+                places.insert(*key, *port).is_some_and(|before| before != *port)
+            });
+            Next { arrival, moved }
+        };
+        let arrivals: Vec<Next> = arrivals.into_iter().map(next).collect();
         params.stations.extend(known);
         params.fdb_capacity = params.fdb_capacity.max(2 * params.stations.len());
         params.ageing = None;
@@ -167,7 +187,7 @@ impl Replay {
     pub fn follow(&mut self, port: PortId, bytes: u32) -> TapReader {
         let order = TapOrder { port, filter: Filter::default(), count: u64::MAX, bytes, drops: false };
         let (tap, reader) = Tap::new(order);
-        let frames = self.arrivals.clone().filter(|arrival| arrival.port == port).count();
+        let frames = self.arrivals.clone().filter(|next| next.arrival.port == port).count();
         self.switch.arm(Some(Box::new(tap.following(frames))));
         reader
     }
@@ -175,7 +195,7 @@ impl Replay {
     /// Plays the next instant at which something happens. `read` is called again and again, before a reader has no more room.
     /// `false`: all frames have come, and none waits.
     pub fn step(&mut self, mut read: impl FnMut()) -> bool {
-        let arrival = self.arrivals.peek().map(|next| next.at.saturating_add(FIRST_FRAME_AT));
+        let arrival = self.arrivals.peek().map(|next| next.arrival.at.saturating_add(FIRST_FRAME_AT));
         if arrival.is_none() && self.switch.held() == 0 {
             return false;
         }
@@ -209,14 +229,19 @@ impl Replay {
     /// Frames that come now, to one port.
     fn burst(&mut self) -> Option<(PortId, Burst<CapturedFrame>)> {
         let now = self.now;
-        let due = |next: &Arrival| next.at.saturating_add(FIRST_FRAME_AT) <= now;
-        let first = self.arrivals.next_if(due)?;
+        let due = |next: &Next| next.arrival.at.saturating_add(FIRST_FRAME_AT) <= now;
+        let Next { arrival: first, moved } = self.arrivals.next_if(due)?;
+        if let Some((key, port)) = moved {
+            // There is room: it has had a place from the start.
+            let _ = self.switch.move_station(key, port);
+        }
         let mut burst = Burst::new();
         burst.push(first.frame);
+        let goes_on = |next: &Next| due(next) && next.arrival.port == first.port && next.moved.is_none();
         while burst.len() < BURST
-            && let Some(next) = self.arrivals.next_if(|next| due(next) && next.port == first.port)
+            && let Some(next) = self.arrivals.next_if(goes_on)
         {
-            burst.push(next.frame);
+            burst.push(next.arrival.frame);
         }
         Some((first.port, burst))
     }

@@ -4,6 +4,7 @@ use super::{Observer, Switch};
 use crate::classify::Classifier;
 use crate::drops::DropReason;
 use crate::egress::{MicroburstConfig, Microbursts, QueueSchedule};
+use crate::fdb::FdbFull;
 use crate::frame::Frame;
 use crate::mmu::Admission;
 use crate::pfc::bits;
@@ -28,6 +29,16 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     pub fn watch_bursts(&mut self, port: PortId, config: Option<MicroburstConfig>) {
         self.ports[port.index()].bursts = config.map(|config| Box::new(Microbursts::new(config)));
         self.note_slow_path_queues(port);
+    }
+
+    /// A static station, by its key in the forwarding table, is known at another port from now on; of a LAG at its first one.
+    ///
+    /// # Errors
+    /// It was none, and the forwarding table has no room.
+    pub fn move_station(&mut self, key: u64, port: PortId) -> Result<(), FdbFull> {
+        self.fdb.add_static(key, port)?;
+        self.invalidate_decisions();
+        Ok(())
     }
 
     /// Watchdog settings of all ports that have one, at once: a running storm gets the new action (H11), the big

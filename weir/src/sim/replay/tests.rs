@@ -165,7 +165,7 @@ fn the_same_switch_does_the_same_and_what_was_changed_is_named() {
         );
     };
     one(5, "class", "pg 3 queue 3", "pg 3 queue 4");
-    one(9, "lookup", "port p1;", "port p0;");
+    one(9, "lookup", "port p1;", "group 1;");
     one(3, "departure", "left p1 queue 3", "left p1 queue 5");
 }
 
@@ -177,6 +177,39 @@ fn destinations_in_the_vlan_of_a_port_are_known() {
         let found = again(&captured(&config), &config).unwrap();
         assert_eq!((found.verdict(), found.differences), (Verdict::Pass, Vec::new()), "{vlan}");
     }
+}
+
+/// A station that moves is where each frame found it.
+#[test]
+fn destinations_that_move_are_where_each_frame_found_them() {
+    let third = "[[port]]\nname = \"p2\"\ndevice = \"net_null2\"\n";
+    let lag = "[[lag]]\nname = \"po1\"\nmembers = [\"p1\", \"p2\"]\nhash = \"l4\"\n";
+    let config = load(&(text() + third));
+    let mut capture = CaptureFile::read(&captured(&config)[..]).unwrap();
+    // From p1 to p2 in the middle of a burst, and back.
+    for history in capture.frames.iter_mut().filter_map(|frame| frame.history.as_mut()) {
+        let moved = if (75..116).contains(&history.number) { "p2" } else { "p1" };
+        history.lookup = format!("port {moved}");
+    }
+    let mut bursts: Vec<&Captured> = capture.frames.iter().collect();
+    bursts.sort_by_key(|frame| (frame.unix_ns, frame.history.as_ref().map(|history| history.number)));
+    let written = play(&config, &bursts, PortId(0)).unwrap();
+    let moving = CaptureFile::read(&written[..]).unwrap();
+    let by = |file: &CaptureFile, port: &str| {
+        let left = file.frames.iter().filter_map(|frame| frame.history.as_ref());
+        let left = left.filter(|h| h.departures.iter().any(|left| left.port == port));
+        left.map(|h| h.number).collect::<BTreeSet<u64>>()
+    };
+    let moved = by(&moving, "p2");
+    assert!(moved.iter().all(|number| (75..116).contains(number)) && moved.len() > 20, "{moved:?}");
+    let found = again(&written, &config).unwrap();
+    assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
+    assert_eq!(of(&found, "lookup"), (160, 0));
+    // Members of a LAG are one place: which of them a frame leaves by is its own matter.
+    let lag = load(&(text() + third + lag));
+    let written = play(&lag, &bursts, PortId(0)).unwrap();
+    let member = CaptureFile::read(&written[..]).unwrap();
+    assert!(by(&member, "p1").is_empty() != by(&member, "p2").is_empty(), "one flow goes by one member");
 }
 
 /// What a port filters because of its VLAN has a destination, too, which the capture says.
