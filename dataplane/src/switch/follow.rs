@@ -27,8 +27,8 @@ struct Start {
     slot: Option<u32>,
     lookup: Lookup,
     /// What it is charged to, before it is: the group that its headers say, or that of its class if it is the control pool and that is
-    /// full, and the queue.
-    before: ([PgView; 2], QueueView),
+    /// full, and the queue, where that is known.
+    before: ([PgView; 2], Option<QueueView>),
     /// Copies made and frames lost so far.
     copies: u64,
     losses: [u64; DROP_REASONS],
@@ -154,7 +154,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
             charge: self.admission.charge_for_copies(each, copies.max(1)),
             pg: [before.0[charged], after.0[charged]],
             control_pool: is_control && !beside.control_is_full,
-            queue: [before.1, after.1],
+            queue: before.1.zip(after.1).map(<[_; 2]>::from),
             lost: lost.map(|reason| DropReason::ALL[reason]),
             copies,
             vlan: headers.vlan,
@@ -167,15 +167,16 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         self.observer.arrived(&record, waits);
     }
 
-    /// The group that a frame is charged to, the one that it falls back to, and the queue.
-    fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> ([PgView; 2], QueueView) {
+    /// The group that a frame is charged to, the one that it falls back to, and the queue, if it is one, and of this shard.
+    fn charged_to(&self, headers: &ParsedFrame, lookup: Lookup) -> ([PgView; 2], Option<QueueView>) {
         let pgs = [headers.meta.header.pg, control_group(&self.ports, headers.meta.header.in_port)];
         let pg = pgs.map(|pg| self.admission.pg_view(PgIx(u32::from(pg))));
         let queue = match lookup {
-            Lookup::Port(out) => {
-                self.admission.queue_view(QueueIx::of(out, usize::from(headers.meta.header.queue)))
+            Lookup::Port(out) if self.ports.is_own(out) => {
+                let queue = QueueIx::of(out, usize::from(headers.meta.header.queue));
+                Some(self.admission.queue_view(queue))
             }
-            _ => QueueView::default(),
+            _ => None,
         };
         (pg, queue)
     }

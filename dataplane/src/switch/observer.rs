@@ -191,8 +191,8 @@ pub struct Arrival {
     pub pg: [PgView; 2],
     /// That is the control pool.
     pub control_pool: bool,
-    /// Its queue before and after; nothing where it goes to several ports, or to another lcore's.
-    pub queue: [QueueView; 2],
+    /// Its queue before and after; not known where it goes to several ports, or to another lcore's.
+    pub queue: Option<[QueueView; 2]>,
     /// Why it was lost, if it was.
     pub lost: Option<DropReason>,
     /// Queues it waits in.

@@ -128,7 +128,8 @@ fn a_frame_is_followed_from_port_to_port() {
     assert_eq!(told.len(), 2, "two were asked for");
     let (first, second) = (arrival(&told[0].0), arrival(&told[1].0));
     assert_eq!((first.class.queue, first.lookup, first.lost), (3, Lookup::Port(PortId(0)), None));
-    assert_eq!((first.queue[0].used, first.queue[1].used, second.queue[1].used), (0, 1000, 1500));
+    let used = |arrival: &Arrival| arrival.queue.map(|queue| queue.map(|queue| queue.used));
+    assert_eq!((used(first), used(second)), (Some([0, 1000]), Some([1000, 1500])));
     assert_eq!((first.pg[0].used, first.pg[1].used, first.copies), (0, 1000, 1));
     assert_eq!((told[0].0.len, told[0].1.len(), &told[0].1[..6]), (1000, 64, &[2, 0, 0, 0, 0, 0][..]));
     let mut wire = Out::default();
@@ -387,6 +388,9 @@ fn the_other_lcore_tells_when_a_frame_leaves() {
     let told = told_by_two(false);
     assert_eq!((told[0].len(), told[1].len()), (1, 3));
     assert_eq!(told[0][0].0.key, told[1][0].0.key);
+    // Of its queue it alone knows; of a queue of his own so does who received them.
+    let known = [0, 1].map(|at| arrival(&told[1][at].0).queue.is_some());
+    assert_eq!(known, [false, true]);
     assert!(matches!(told[0][0].0.what, What::Left { out: PortId(0), .. }));
 }
 

@@ -6,6 +6,9 @@ use crate::api::documents::{FrameClass, WatchLine, WatchedArrival};
 /// Ends the comment of a frame that has not left yet.
 pub const ON_ITS_WAY: &str = "; still on its way when the capture ended";
 
+/// Stands for the depth that a frame found in a queue that is another lcore's, or in several.
+const UNKNOWN_DEPTH: &str = "depth not known";
+
 /// Begins the comment of a capture that lacks frames of its port.
 const ONLY: &str = "only frames of: ";
 
@@ -38,7 +41,10 @@ pub fn comment(events: &[WatchLine]) -> String {
                 let stage = arrival.stage.as_deref().unwrap_or_default();
                 parts.push(match &arrival.reason {
                     Some(reason) => format!("stage {stage}, reason {reason}"),
-                    None => format!("depth {}", arrival.queue.used_bytes[0]),
+                    None => match &arrival.queue {
+                        Some(queue) => format!("depth {}", queue.used_bytes[0]),
+                        None => UNKNOWN_DEPTH.to_owned(),
+                    },
                 });
             }
             WatchLine::Left { .. } => parts.push(format!("left {}", departure(event))),
@@ -67,7 +73,7 @@ pub struct FrameHistory {
     pub lookup: String,
     /// What admission decided: `admitted`, `admitted, Xoff is sent`, `admitted into headroom`, `dropped`, ...
     pub verdict: String,
-    /// Bytes it found in its queue.
+    /// Bytes it found in its queue, where that is known.
     pub depth: Option<u64>,
     /// How its copies left, in order.
     pub departures: Vec<Departure>,
@@ -203,6 +209,9 @@ mod tests {
             on_its_way: true,
         };
         assert_eq!(FrameHistory::read(&text), Some(want), "{text}");
+        let elsewhere = comment(&[arrived(&json!({ "queue": null }))]);
+        assert!(elsewhere.ends_with("; depth not known"), "{elsewhere}");
+        assert_eq!(FrameHistory::read(&elsewhere).unwrap().depth, None);
         let dropped = arrived(&json!({ "stage": "ingress", "reason": "ingress.full", "verdict": "dropped" }));
         let read = FrameHistory::read(&comment(&[dropped])).unwrap();
         assert_eq!((read.losses, read.depth), (vec![(String::new(), "ingress.full".into())], None));

@@ -501,10 +501,10 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
             limit_bytes: limit(before.limit),
             xoff: [before.xoff, after.xoff],
         },
-        queue: WatchedQueue {
-            used_bytes: [a.queue[0].used, a.queue[1].used],
-            limit_bytes: limit(a.queue[0].limit),
-        },
+        queue: a.queue.map(|[before, after]| WatchedQueue {
+            used_bytes: [before.used, after.used],
+            limit_bytes: limit(before.limit),
+        }),
         verdict: verdict.to_owned(),
         stage: a.lost.map(|reason| reason.stage().to_string()),
         reason: a.lost.map(|reason| reason.name().to_string()),
@@ -586,7 +586,8 @@ fn story_of_arrival(arrival: &WatchedArrival) -> Vec<(&'static str, String)> {
         ("group", group),
     ];
     if arrival.lookup.starts_with("port") {
-        stages.push(("queue", format!("{} of {}", moved(q.used_bytes), limit(q.limit_bytes))));
+        let told = q.as_ref().map(|q| format!("{} of {}", moved(q.used_bytes), limit(q.limit_bytes)));
+        stages.push(("queue", told.unwrap_or_else(|| "another lcore's: known at departure".to_owned())));
     }
     stages.push(match &arrival.reason {
         Some(reason) => ("DROPPED", format!("{reason}: {}", arrival.remedy.as_deref().unwrap_or_default())),

@@ -436,8 +436,8 @@ pub struct WatchedArrival {
     pub charge_bytes: u32,
     /// Its priority group before and after.
     pub group: WatchedGroup,
-    /// Its egress queue before and after.
-    pub queue: WatchedQueue,
+    /// Its egress queue before and after; null: not known, it goes to several ports or to one of another lcore.
+    pub queue: Option<WatchedQueue>,
     /// What admission says.
     pub verdict: String,
     /// Stage that lost it, if one did.

@@ -12,6 +12,9 @@ const CONSUMED: &str = "consumed";
 /// The word of a frame that made its group pause the peer.
 pub const XOFF: &str = "admitted, Xoff is sent";
 
+/// How deep a queue of another lcore, or each of several, was when a frame came.
+const DEPTHS: &str = "the depth of their queue when they came is not known";
+
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -113,6 +116,8 @@ pub struct Comparison {
     pub elsewhere: BTreeSet<u64>,
     /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
     pub compared: BTreeMap<&'static str, Compared>,
+    /// What the file does not tell, and what could not be judged for that, how often.
+    pub unknown: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
     /// Of the capture, and of the replay.
     pub totals: [Totals; 2],
     /// In the order of the frames.
@@ -182,6 +187,10 @@ impl Comparison {
 
     fn lack(&mut self, what: &'static str) {
         self.compared.entry(what).or_default().lacking += 1;
+    }
+
+    fn do_not_know(&mut self, what: &'static str, why: &'static str) {
+        *self.unknown.entry(why).or_default().entry(what).or_default() += 1;
     }
 
     /// A difference that nothing explains.
@@ -302,6 +311,11 @@ impl Comparison {
         for before in &was.departures {
             let after = is.departures.iter().find(|after| after.port == before.port);
             let Some(after) = after else { continue };
+            let on_arrival = |wred: WredConfig| wred.mark == MarkPoint::Enqueue;
+            if was.depth.is_none() && curve(config, before).is_some_and(on_arrival) {
+                self.do_not_know("mark", DEPTHS);
+                continue;
+            }
             let depths = [mark_depth(config, was, before), mark_depth(config, is, after)];
             let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
             let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
@@ -344,13 +358,18 @@ impl Comparison {
     }
 }
 
-/// What decided about the mark of a frame that left so: the curve, and the depth it was asked for, bytes.
-fn mark_depth(config: &Config, history: &FrameHistory, left: &Departure) -> Option<(WredConfig, u64)> {
+/// The curve that decided about the mark of a frame that left so.
+fn curve(config: &Config, left: &Departure) -> Option<WredConfig> {
     let port = config.ports.iter().find(|port| port.name == left.port)?;
-    let wred = port.queues.get(usize::from(left.queue))?.wred?;
+    port.queues.get(usize::from(left.queue))?.wred
+}
+
+/// The curve, and the depth it was asked for, bytes, where that is known.
+fn mark_depth(config: &Config, history: &FrameHistory, left: &Departure) -> Option<(WredConfig, u64)> {
+    let wred = curve(config, left)?;
     let depth = match wred.mark {
         MarkPoint::Dequeue => left.depth,
-        MarkPoint::Enqueue => history.depth.unwrap_or(0),
+        MarkPoint::Enqueue => history.depth?,
     };
     Some((wred, depth))
 }

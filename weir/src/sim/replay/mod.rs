@@ -230,6 +230,7 @@ fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: 
         "filtered": capture.filtered,
         "whole": capture.is_whole,
         "compared": found.compared.iter().map(|(what, n)| (*what, json!({ "judged": n.judged, "lacking": n.lacking }))).collect::<BTreeMap<_, _>>(),
+        "unknown": found.unknown,
         "differences": found.differences.iter().map(one).collect::<Vec<_>>(),
         "losses": found.losses.iter().map(losses).collect::<Vec<_>>(),
         "other_limit": of_limit(true),
@@ -286,6 +287,10 @@ fn print(capture: &CaptureFile, found: &Comparison) {
             Lacks { own: false, .. } => " of other ports",
         };
         say!("  cannot be judged: the capture lacks frames{whose}: {lacking}");
+    }
+    for (why, what) in &found.unknown {
+        let what: Vec<String> = what.iter().map(|(what, count)| format!("{what} of {count}")).collect();
+        say!("  cannot be judged: {why}: {}", what.join(", "));
     }
     for l in &found.losses {
         let [was, is] = l.frames;

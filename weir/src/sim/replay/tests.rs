@@ -298,11 +298,14 @@ fn another_configuration_shows_where_it_decides_otherwise() {
     assert!(other("[port_defaults]", heavier).contains("order"));
 }
 
+/// Frames are marked by the depth they find.
+fn on_arrival(kmin: &str) -> Config {
+    load(&text().replace("pmax = ", "mark = \"enqueue\"\npmax = ").replace("20KB", kmin))
+}
+
 /// A difference tells the depth that decided, and how many were marked, paused and lost on either side.
 #[test]
 fn a_difference_of_marks_tells_the_depth_that_decided_and_totals_stand_beside_one_another() {
-    let on_arrival =
-        |kmin: &str| load(&text().replace("pmax = ", "mark = \"enqueue\"\npmax = ").replace("20KB", kmin));
     let file = captured(&on_arrival("20KB"));
     let found = again(&file, &on_arrival("40KB")).unwrap();
     assert_eq!(whats(&found), BTreeSet::from(["mark"]));
@@ -330,6 +333,21 @@ fn a_difference_of_marks_tells_the_depth_that_decided_and_totals_stand_beside_on
     );
     let [was, is] = found.unwrap().totals;
     assert!(was.dropped > 0 && is.dropped > was.dropped, "{was:?} {is:?}");
+}
+
+/// Of a queue of another lcore no file says how deep it was when a frame came.
+#[test]
+fn a_mark_by_a_depth_that_is_not_known_is_not_judged() {
+    let mut capture = CaptureFile::read(&captured(&on_arrival("20KB"))[..]).unwrap();
+    let histories = capture.frames.iter_mut().filter_map(|frame| frame.history.as_mut());
+    let marked: u64 = histories.filter(|h| h.class == Some([3; 3])).map(|h| h.departures.len() as u64).sum();
+    let unknown = |capture: &CaptureFile| {
+        let found = judge(&on_arrival("40KB"), capture, PortId(0)).unwrap().1;
+        (found.verdict(), found.unknown.values().flatten().map(|(what, n)| (*what, *n)).collect::<Vec<_>>())
+    };
+    assert_eq!(unknown(&capture), (Verdict::Fail, Vec::new()));
+    capture.frames.iter_mut().filter_map(|frame| frame.history.as_mut()).for_each(|h| h.depth = None);
+    assert_eq!(unknown(&capture), (Verdict::Pass, vec![("mark", marked)]));
 }
 
 /// How often something was judged, and how often it could not be.
