@@ -135,7 +135,7 @@ function head() {
   $("name").textContent = DATA.name;
   $("identity").textContent = `weir ${DATA.weir} · profile ${DATA.profile} · seed ${DATA.seed} · config ${DATA.config}`;
   const lost = s.frames_dropped + s.frames_lost, open = s.flows_finite - s.flows_done;
-  const bad = DATA.conservation_error > 0 ? "frames unaccounted for" : DATA.deadlock.length > 0 ? "deadlock" : s.findings.length > 0 && s.frames_dropped > 0 ? count(s.frames_dropped) + " frames dropped"
+  const bad = DATA.conservation_error > 0 ? "frames unaccounted for" : DATA.stopped ? "stopped before its end" : DATA.deadlock.length > 0 ? "deadlock" : s.findings.length > 0 && s.frames_dropped > 0 ? count(s.frames_dropped) + " frames dropped"
     : open > 0 ? count(open) + " flows not delivered" : s.findings[0] ?? "";
   $("verdict").textContent = bad || (lost ? count(lost) + " frames lost, recovered" : "nothing lost");
   if (bad) $("verdict").classList.add("bad");
@@ -162,7 +162,8 @@ function head() {
     box.append(element("b", value), element("span", name));
     return box;
   }));
-  $("why").replaceChildren(...DATA.why.map((sentence) => element("li", sentence)));
+  const early = DATA.stopped ? [DATA.stopped[0].toUpperCase() + DATA.stopped.slice(1) + "."] : [];
+  $("why").replaceChildren(...[...early, ...DATA.why].map((sentence) => element("li", sentence)));
   $("why-box").hidden = DATA.why.length === 0;
 }
 

@@ -54,7 +54,7 @@ impl Report {
         let cdf = distribution(self.flows.iter().filter_map(|f| f.fct_ns).collect());
         json!({
             "name": self.name, "weir": self.weir, "profile": self.profile, "seed": self.seed, "config": self.config_hash,
-            "end_ns": self.end_ns, "events": self.events, "summary": self.summary(), "why": self.why,
+            "end_ns": self.end_ns, "events": self.events, "summary": self.summary(), "stopped": self.early_end(), "why": self.why,
             "conservation_error": self.conservation_error, "deadlock": self.deadlock, "timeline": self.timeline, "flows": listed,
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
             "level": self.level, "links": links, "links_total": links_total,
@@ -152,7 +152,8 @@ fn flow_row(f: &FlowResult) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::fabric::{load, run};
+    use crate::fabric::{load, run, run_with};
+    use std::ops::ControlFlow;
 
     #[test]
     fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
@@ -179,6 +180,26 @@ mod tests {
         let data =
             page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         serde_json::from_str(data).unwrap()
+    }
+
+    #[test]
+    fn page_and_tables_of_a_stopped_run_say_so() {
+        let text = "name = \"t\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n\
+                    [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"10MB\"\n";
+        for level in ["", "level = \"flow\"\n"] {
+            let spec = load("x", &format!("{level}{text}")).unwrap();
+            let stopped = run_with(&spec, 1, &mut |_| ControlFlow::Break(())).unwrap();
+            let says = format!(
+                "stopped at {} ns, before its end, with 2 of 2 flows not delivered yet: all figures are partial",
+                stopped.end_ns
+            );
+            assert_eq!(data(&stopped.to_html())["stopped"], says);
+            for table in [stopped.flows_csv(), stopped.ports_csv()] {
+                assert!(table.lines().any(|line| line == format!("# {says}")), "{table}");
+            }
+            let whole = run(&spec).unwrap();
+            assert!(data(&whole.to_html())["stopped"].is_null() && !whole.flows_csv().contains("stopped"));
+        }
     }
 
     /// `WEIR_PAGE=FOLDER` keeps the page, to be looked at.

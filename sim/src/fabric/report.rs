@@ -544,8 +544,9 @@ impl Report {
     fn csv_head(&self, what: &str) -> String {
         let Self { weir, name, profile, seed, config_hash, units, .. } = self;
         let name = name.replace(['\n', '\r'], " ");
+        let early = self.early_end().map_or(String::new(), |early| format!("# {early}\n"));
         format!(
-            "{TABLE}{weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n# units: {units}\n"
+            "{TABLE}{weir}, {what} of `{name}`; profile {profile}; seed {seed}; config {config_hash}\n{early}# units: {units}\n"
         )
     }
 
@@ -568,6 +569,18 @@ impl Report {
         self.findings = self.what_went_wrong();
         self.verdict = if self.findings.is_empty() { "PASS" } else { "FAIL" };
         self
+    }
+
+    /// Where the run was stopped, and that this is not all of it.
+    pub(super) fn early_end(&self) -> Option<String> {
+        self.stopped.then(|| {
+            format!(
+                "stopped at {} ns, before its end, with {} of {} not delivered yet: all figures are partial",
+                self.end_ns,
+                self.flows_finite - self.flows_done,
+                counted(self.flows_finite, "flow")
+            )
+        })
     }
 
     fn what_went_wrong(&self) -> Vec<String> {
@@ -593,12 +606,7 @@ impl Report {
         }
         let open = self.flows_finite - self.flows_done;
         let flows = counted(self.flows_finite, "flow");
-        if self.stopped {
-            found.push(format!(
-                "stopped at {} ns, before its end, with {open} of {flows} not delivered yet: all figures are partial",
-                self.end_ns
-            ));
-        }
+        found.extend(self.early_end());
         if open > 0 && !self.stopped {
             let finite = self.flows.iter().filter_map(|f| Some((f.bytes?, f.delivered, f.fct_ns.is_some())));
             let (all, got) =

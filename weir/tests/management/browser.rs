@@ -201,6 +201,29 @@ fn cuts_nothing(dom: &str) {
 }
 
 #[test]
+fn the_report_of_a_simulation_that_was_stopped_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let fabric = "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n\
+                  [[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = 100000\n";
+    let file = place.path().join("t.toml");
+    std::fs::write(&file, fabric).unwrap();
+    run(Command::new(env!("CARGO_BIN_EXE_weir")).arg("sim").arg(&file).arg("--out").arg(place.path()));
+    let page = place.path().join("report.html");
+    let html = std::fs::read_to_string(&page).unwrap();
+    let early = |sentence: &str| {
+        std::fs::write(&page, html.replace("\"stopped\":null", &format!("\"stopped\":{sentence}"))).unwrap();
+        dom(&format!("file://{}", page.display()))
+    };
+    let Some(whole) = early("null") else { return };
+    assert!(whole.contains(">nothing lost<") && !whole.contains("<li>Stopped"), "{whole}");
+    let stopped = early("\"stopped at 9 ns\"").unwrap();
+    assert!(
+        stopped.contains("<li>Stopped at 9 ns.</li>") && stopped.contains(">stopped before its end<"),
+        "{stopped}"
+    );
+}
+
+#[test]
 fn a_report_opens_without_a_switch_and_shows_the_very_numbers() {
     let lab = Lab::start();
     let file = lab.path("report.html");
