@@ -113,7 +113,7 @@ pub(super) fn notes<'a>(plan: &Plan, until: Nanos, flows: impl Iterator<Item = &
     }
     let endless = (endless > 0).then(|| {
         format!(
-            "{} without an end: `stop_time`, {until} ns, ended the run.",
+            "{} without an end: `stop_time`, {until} ns, ends the run.",
             counted(endless as usize, "flow")
         )
     });
