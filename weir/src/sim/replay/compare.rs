@@ -9,11 +9,19 @@ use weir_mgmt::admin::comment::{Departure, FrameHistory};
 
 /// The word of a frame that was not followed beyond its arrival, or went no further.
 const CONSUMED: &str = "consumed";
+/// A frame to a group that nobody has joined.
+const NO_RECEIVER: &str = "lookup.no_receiver";
 /// The word of a frame that made its group pause the peer.
 pub const XOFF: &str = "admitted, Xoff is sent";
 
 /// How deep a queue of another lcore, or each of several, was when a frame came.
 const DEPTHS: &str = "the depth of their queue when they came is not known";
+
+/// Who had joined a group before the capture began, and which ports had routers; nobody joins in a replay.
+const GROUPS: &str = "which ports had joined their groups, or had routers, is not known";
+
+/// What held a port back until its watchdog acted.
+const PAUSES: &str = "pauses that came to a port until its watchdog acted are not in the file";
 
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,12 +107,14 @@ pub struct Came {
 }
 
 /// Frames that the switch had, and the file has not.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Lacks {
     /// Of the port, as the file says.
     pub own: bool,
     /// Of other ports, of which the file says nothing.
     pub others: bool,
+    /// Pauses that came to these ports, whose watchdogs acted on them.
+    pub pauses: BTreeSet<String>,
 }
 
 /// What came of a comparison.
@@ -114,6 +124,8 @@ pub struct Comparison {
     pub lacks: Lacks,
     /// Frames that the replay sends elsewhere.
     pub elsewhere: BTreeSet<u64>,
+    /// Of those some to groups: from here on the replay holds what the switch did not, or the other way about.
+    pub groups_apart: bool,
     /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
     pub compared: BTreeMap<&'static str, Compared>,
     /// What the file does not tell, and what could not be judged for that, how often.
@@ -189,8 +201,33 @@ impl Comparison {
         self.compared.entry(what).or_default().lacking += 1;
     }
 
-    fn do_not_know(&mut self, what: &'static str, why: &'static str) {
-        *self.unknown.entry(why).or_default().entry(what).or_default() += 1;
+    /// Not to be judged, for frames that lack or for another reason.
+    fn pass_over(&mut self, what: &'static str, why: Option<&'static str>) {
+        match why {
+            Some(why) => self.do_not_know(what, why, 1),
+            None => self.lack(what),
+        }
+    }
+
+    /// Why the buffer may have been otherwise full than in the replay, but for frames that lack.
+    fn other_load(&self) -> Option<&'static str> {
+        match self.lacks.pauses.is_empty() {
+            true => self.groups_apart.then_some(GROUPS),
+            false => Some(PAUSES),
+        }
+    }
+
+    /// Why frames may have left a port in another order, but for frames that lack.
+    pub fn other_turns(&self, port: &str) -> Option<&'static str> {
+        match self.lacks.pauses.contains(port) {
+            true => Some(PAUSES),
+            false => self.groups_apart.then_some(GROUPS),
+        }
+    }
+
+    /// What could not be judged, for want of something else than frames.
+    pub fn do_not_know(&mut self, what: &'static str, why: &'static str, count: u64) {
+        *self.unknown.entry(why).or_default().entry(what).or_default() += count;
     }
 
     /// A difference that nothing explains.
@@ -220,9 +257,13 @@ impl Comparison {
             };
             self.differ(number, "class", text(was.class), text(is.class));
         }
+        let is_joined = !config.mcast.vlans.is_empty() && is_to_group(was);
         if was.lookup != is.lookup {
             if was.lookup == "unknown" {
                 self.learned_since += 1;
+            } else if is_joined {
+                self.do_not_know("lookup", GROUPS, 1);
+                self.groups_apart = true;
             } else {
                 self.judge("lookup");
                 self.differ(number, "lookup", was.lookup.clone(), is.lookup.clone());
@@ -247,21 +288,30 @@ impl Comparison {
         let unfollowed =
             [was, is].iter().any(|history| history.verdict == CONSUMED && history.losses.is_empty());
         let refused = |history: &FrameHistory| {
-            history.losses.iter().any(|(port, reason)| port.is_empty() && !hangs_on_others(reason))
+            let of_itself = |reason: &str| !hangs_on_others(reason) && reason != NO_RECEIVER;
+            history.losses.iter().any(|(port, reason)| port.is_empty() && of_itself(reason))
         };
+        let other_load = self.other_load();
+        let has_place =
+            |history| !refused(history) && !(is_crowded_out(history) && places(history).is_empty());
+        if is_joined && !was.on_its_way && [was, is].into_iter().all(has_place) && places(was) != places(is) {
+            self.do_not_know("departure", GROUPS, 1);
+            self.groups_apart = true;
+            self.elsewhere.insert(number);
+            return;
+        }
         if !unfollowed {
             if self.lacks.own && !refused(was) && !refused(is) {
                 self.lack("verdict");
-            } else if self.lacks.others
-                && before != after
+            } else if before != after
                 && !refused(was)
                 && !refused(is)
-                && others.decide(was, is, at)
+                && (other_load.is_some() || self.lacks.others && others.decide(was, is, at))
             {
-                self.lack("verdict");
+                self.pass_over("verdict", other_load);
                 if is_crowded_out(was) || is_crowded_out(is) {
                     // Where it went, and how, follows from that.
-                    self.lack("departure");
+                    self.pass_over("departure", other_load);
                     return;
                 }
             } else {
@@ -291,7 +341,6 @@ impl Comparison {
             self.lack("departure");
             return;
         }
-        self.judge("departure");
         let gone = |history: &FrameHistory| {
             let mut places: Vec<_> =
                 history.departures.iter().map(|left| (left.port.clone(), left.queue)).collect();
@@ -300,6 +349,12 @@ impl Comparison {
                 history.losses.iter().filter(|(port, _)| !port.is_empty()).cloned().collect::<Vec<_>>();
             (places, losses)
         };
+        let other_room = other_load.filter(|_| is_crowded_out(was) || is_crowded_out(is));
+        if let Some(why) = other_room.filter(|_| gone(was) != gone(is)) {
+            self.do_not_know("departure", why, 1);
+            return;
+        }
+        self.judge("departure");
         if gone(was) != gone(is) {
             let (before, after) = (history_text(was), history_text(is));
             match is_crowded_out(was) || is_crowded_out(is) {
@@ -313,7 +368,7 @@ impl Comparison {
             let Some(after) = after else { continue };
             let on_arrival = |wred: WredConfig| wred.mark == MarkPoint::Enqueue;
             if was.depth.is_none() && curve(config, before).is_some_and(on_arrival) {
-                self.do_not_know("mark", DEPTHS);
+                self.do_not_know("mark", DEPTHS, 1);
                 continue;
             }
             let depths = [mark_depth(config, was, before), mark_depth(config, is, after)];
@@ -331,7 +386,7 @@ impl Comparison {
             // Frames that are not in the file were in the queue, too: with those the mark is what it must be.
             let must_be = |(wred, depth): (WredConfig, u64)| before.marked == (depth > wred.kmax);
             if differs && is_another_queue && depths[0].is_some_and(must_be) {
-                self.lack("mark");
+                self.pass_over("mark", other_load);
                 continue;
             }
             self.judge("mark");
@@ -356,6 +411,18 @@ impl Comparison {
             }
         }
     }
+}
+
+/// Whether a frame is one of those that go to whoever has joined.
+fn is_to_group(history: &FrameHistory) -> bool {
+    history.lookup == "multicast" || history.lookup.starts_with("group ")
+}
+
+/// Ports to which a frame was to go.
+fn places(history: &FrameHistory) -> BTreeSet<&str> {
+    let left = history.departures.iter().map(|left| left.port.as_str());
+    let lost = history.losses.iter().map(|(port, _)| port.as_str());
+    left.chain(lost).filter(|port| !port.is_empty()).collect()
 }
 
 /// The curve that decided about the mark of a frame that left so.

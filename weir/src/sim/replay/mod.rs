@@ -108,7 +108,14 @@ fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Ve
     };
     let came = capture.frames.iter().filter_map(came).collect();
     let others = config.ports.iter().any(|port| !capture.ports.contains(&port.name));
-    let lacks = Lacks { own: capture.lacks_frames(), others };
+    let losses = captured.iter().flat_map(|history| history.losses.iter().map(move |loss| (history, loss)));
+    let paused =
+        losses.filter(|(_, (_, reason))| reason.starts_with("watchdog.")).map(|(history, (port, _))| {
+            let destination = history.lookup.strip_prefix("port ").unwrap_or_default();
+            if port.is_empty() { destination } else { port.as_str() }.to_owned()
+        });
+    let pauses = paused.filter(|port| !capture.ports.contains(port)).collect();
+    let lacks = Lacks { own: capture.lacks_frames(), others, pauses };
     let found = compare(config, &captured, &replayed, &came, lacks);
     Ok((written, found))
 }
@@ -282,8 +289,8 @@ fn print(capture: &CaptureFile, found: &Comparison) {
     let lacking = list(|compared| compared.lacking);
     if !lacking.is_empty() {
         let whose = match found.lacks {
-            Lacks { own: true, others: false } => "",
-            Lacks { own: true, others: true } => " of its port, and of others",
+            Lacks { own: true, others: false, .. } => "",
+            Lacks { own: true, others: true, .. } => " of its port, and of others",
             Lacks { own: false, .. } => " of other ports",
         };
         say!("  cannot be judged: the capture lacks frames{whose}: {lacking}");

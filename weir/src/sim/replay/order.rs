@@ -36,6 +36,7 @@ pub fn compare(
         if count < 2 {
             continue;
         }
+        let other_turns = found.other_turns(port);
         let order = found.compared.entry("order").or_default();
         let pairs = || before.iter().zip(after).filter(|(first, other)| first != other);
         let Some((first, other)) = pairs().next() else {
@@ -43,6 +44,11 @@ pub fn compare(
             continue;
         };
         let differ = pairs().count() as u64;
+        if let Some(why) = other_turns {
+            order.judged += count - differ;
+            found.do_not_know("order", why, differ);
+            continue;
+        }
         if found.lacks.others && Port::of(config, port, sides, came).is_some_and(|port| port.explains(&place))
         {
             order.judged += count - differ;

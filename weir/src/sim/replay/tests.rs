@@ -583,6 +583,104 @@ fn a_verdict_that_frames_of_other_ports_can_have_decided_is_not_judged() {
     }
 }
 
+/// A frame of p0 or another port, so many us after the start.
+fn at(port: &str, us: u64, frame: &OwnedFrame) -> Captured {
+    let bytes = frame.bytes().iter().copied().take(128).collect();
+    let unix_ns = 1_000_000_000 + us * 1000;
+    Captured { port: port.into(), unix_ns, bytes, len: frame.len(), history: None }
+}
+
+/// What a capture of p0 has of these frames.
+fn capture_of(config: &Config, frames: &[Captured]) -> CaptureFile {
+    let mut all: Vec<&Captured> = frames.iter().collect();
+    all.sort_by_key(|frame| frame.unix_ns);
+    CaptureFile::read(&play(config, &all, PortId(0)).unwrap()[..]).unwrap()
+}
+
+/// How much of each kind could not be judged because of something else than frames.
+fn unknown(found: &Comparison) -> BTreeMap<&'static str, u64> {
+    found.unknown.values().flatten().map(|(what, count)| (*what, *count)).collect()
+}
+
+/// Nobody joins a group in a replay: where frames to it go is not known, nor what follows from that.
+#[test]
+fn frames_to_groups_that_hosts_had_joined_are_not_judged() {
+    let ports = "[[port]]\nname = \"p2\"\ndevice = \"net_null2\"\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p1\"\n";
+    let config = |more: &str| load(&(full("30KB") + ports + more));
+    let joined = config("[[fdb.group]]\nmac = \"01:00:5e:01:02:03\"\nports = [\"p2\"]\n");
+    let frames: Vec<Captured> = (0..300)
+        .map(|n| {
+            let mut bytes = frame(0, 1, 0).bytes().to_vec();
+            if n % 3 == 0 {
+                bytes[..6].copy_from_slice(&[1, 0, 0x5e, 1, 2, 3]);
+            }
+            at("p0", n * 10, &OwnedFrame::new(bytes))
+        })
+        .collect();
+    let mut capture = capture_of(&joined, &frames);
+    let judged = |capture: &CaptureFile, config: &Config| judge(config, capture, PortId(0)).unwrap().1;
+    let snooping = config("[mcast_snooping]\nvlans = \"*\"\n");
+    capture.ports = snooping.ports.iter().map(|port| port.name.clone()).collect();
+    let found = judged(&capture, &snooping);
+    assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()), "{:?}", found.totals);
+    assert_eq!((unknown(&found)["lookup"], of(&found, "lookup")), (100, (200, 0)));
+    // The others share their queue in the replay, which is full then.
+    assert!(found.totals[1].dropped > 0 && unknown(&found)["verdict"] > 0, "{:?}", found.unknown);
+    // Without snooping nobody joins.
+    assert!(whats(&judged(&capture, &config(""))).contains("lookup"));
+    // Where both know a group of that name, by where its frames went.
+    for frame in &mut capture.frames {
+        frame
+            .history
+            .iter_mut()
+            .filter(|h| h.lookup.starts_with("group"))
+            .for_each(|h| h.lookup = "multicast".into());
+    }
+    let found = judged(&capture, &snooping);
+    assert_eq!(
+        (found.verdict(), unknown(&found)["departure"] >= 100),
+        (Verdict::Pass, true),
+        "{:?}",
+        found.unknown
+    );
+}
+
+/// A capture of one port has no pauses that came to another one.
+#[test]
+fn losses_by_the_watchdog_of_a_port_whose_pauses_are_not_in_the_file_are_not_judged() {
+    let config = load(
+        &(text()
+            + "[watchdog]\naction = \"drop\"\ndetection_time = \"100ms\"\nrestoration_time = \"100ms\"\n\
+               [[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"p1\"\n"),
+    );
+    let mut pause = vec![0; 60];
+    pause[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 1]);
+    pause[6..18].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 8, 1, 1, 0, 1 << 3]);
+    pause[24..26].copy_from_slice(&[0xff, 0xff]);
+    let pause = OwnedFrame::new(pause);
+    let pauses: Vec<Captured> = (0..30).map(|n| at("p1", n * 20_000, &pause)).collect();
+    let own = (1..200).map(|n| at("p0", n * 5_000, &frame(0, 1, if n % 2 == 0 { 26 } else { 0 })));
+    let frames: Vec<Captured> = pauses.iter().cloned().chain(own).collect();
+    let mut capture = capture_of(&config, &frames);
+    let judged = |capture: &CaptureFile| judge(&config, capture, PortId(0)).unwrap().1;
+    let found = judged(&capture);
+    let lost = found.totals[0].dropped;
+    assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
+    assert!(lost > 20 && unknown(&found).values().sum::<u64>() >= lost, "{lost} {:?}", found.unknown);
+    assert!(found.losses.is_empty() && found.other_limit.is_none());
+    // With them everything is judged; if the file says that none came, it is a difference.
+    capture.ports.insert("p1".into());
+    assert_eq!(judged(&capture).verdict(), Verdict::Fail);
+    capture.frames.extend(pauses);
+    let found = judged(&capture);
+    assert_eq!(
+        (found.verdict(), unknown(&found)),
+        (Verdict::Pass, BTreeMap::new()),
+        "{:?}",
+        found.differences
+    );
+}
+
 /// While the last frames of a count wait, others come behind them.
 #[test]
 fn marks_that_frames_behind_the_last_one_caused_are_not_judged() {
