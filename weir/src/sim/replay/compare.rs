@@ -156,11 +156,11 @@ pub fn compare(
     lacks: Lacks,
 ) -> Comparison {
     let totals = [captured, replayed].map(Totals::of);
-    let mut found = Comparison { lacks, totals, ..Comparison::default() };
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
     let signs = if lacks.others { order::signs(config, [captured, replayed], came) } else { BTreeMap::new() };
     let mut others = Others::new(config, signs);
+    let mut found = Comparison { lacks, totals, ..Comparison::default() };
     // The order in which they came is that of what was decided about them.
     let mut in_order: Vec<&FrameHistory> = captured.iter().collect();
     in_order.sort_by_key(|history| came.get(&history.number).map(|came| (came.at, history.number)));
@@ -292,8 +292,8 @@ impl Comparison {
             history.losses.iter().any(|(port, reason)| port.is_empty() && of_itself(reason))
         };
         let other_load = self.other_load();
-        let has_place =
-            |history| !refused(history) && !(is_crowded_out(history) && places(history).is_empty());
+        let has_no_place = |history: &FrameHistory| is_crowded_out(history) && places(history).is_empty();
+        let has_place = |history: &FrameHistory| !refused(history) && !has_no_place(history);
         if is_joined && !was.on_its_way && [was, is].into_iter().all(has_place) && places(was) != places(is) {
             self.do_not_know("departure", GROUPS, 1);
             self.groups_apart = true;
