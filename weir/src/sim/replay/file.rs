@@ -88,7 +88,6 @@ impl CaptureFile {
         };
         let mut interfaces: Vec<Interface> = Vec::new();
         let (mut frames, mut missed, mut is_whole, mut filtered) = (Vec::new(), 0, false, false);
-        let mut is_merged = false;
         let mut ports = BTreeSet::new();
         while let Some(block) = reader.next_block() {
             let number = frames.len();
@@ -97,12 +96,7 @@ impl CaptureFile {
                 refuse("", what, "capture again")
             };
             match block.map_err(cut)? {
-                Block::SectionHeader(block) => {
-                    interfaces.clear();
-                    is_merged = block.options.iter().any(|option| {
-                        matches!(option, SectionHeaderOption::UserApplication(by) if by.starts_with("Mergecap"))
-                    });
-                }
+                Block::SectionHeader(_) => interfaces.clear(),
                 Block::InterfaceDescription(block) => {
                     let interface = interface(&block.options);
                     filtered |= interface.filtered;
@@ -161,6 +155,9 @@ impl CaptureFile {
                 _ => {}
             }
         }
+        let is_merged = reader.section().options.iter().any(
+            |option| matches!(option, SectionHeaderOption::UserApplication(by) if by.starts_with("Mergecap")),
+        );
         if !is_whole && !is_merged {
             let what = format!("cut short: there are {} frames, and no statistics behind them", frames.len());
             let remedy = "let `weir capture` end by --count or --for; Wireshark's reordercap and editcap leave the statistics out, replay the file they were given";
