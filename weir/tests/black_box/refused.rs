@@ -433,7 +433,7 @@ fn what_others_hold_is_not_held_by_the_port_of_a_question() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t.toml");
     let ports = ["a", "b"].map(|name| port(name, "ring")).concat();
-    let limit = "[[buffer.port]]\nports = \"a,b\"\ningress_limit = 60000\n";
+    let limit = "[[buffer.port]]\nports = [\"a\", \"b\"]\ningress_limit = 60000\n";
     let text = format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"16MiB\"\n{limit}{ports}");
     std::fs::write(&file, text).unwrap();
     for (port, to) in [("a", "b"), ("b", "a")] {
