@@ -82,7 +82,7 @@ fn a_bottleneck_of_less_than_a_thousandth_of_the_run_is_one() {
     let text = file("kind = \"star\"\nhosts = 6", &traffic);
     for level in ["flow", "hybrid"] {
         let report = at_level(level, &text);
-        assert!(says(&report, "1 of 12 directions of links were bottlenecks"), "{:?}", report.why);
+        assert!(says(&report, "1 of 12 directions of links was a bottleneck"), "{:?}", report.why);
         let share = |l: &LinkResult| (l.to == "h2").then_some(1).or(Some(0));
         assert!(report.links.iter().all(|l| l.bottleneck_milli == share(l)), "{:?}", report.links);
     }
