@@ -179,7 +179,9 @@ fn a_run_that_is_stopped_shows_how_far_it_is_and_leaves_what_there_is() {
     // All that was delivered up to there is in it.
     assert!(report["flows"][0]["delivered"].as_u64().unwrap() > 0, "{}", report["flows"]);
     let flows = std::fs::read_to_string(to.join("flows.csv")).unwrap();
-    assert_eq!(flows.lines().count(), 3 + 3, "{flows}");
+    // What it is, that it was stopped, units, keys, and three flows.
+    assert_eq!(flows.lines().count(), 4 + 3, "{flows}");
+    assert!(flows.lines().nth(1).is_some_and(|line| line.starts_with("# stopped at ")), "{flows}");
 }
 
 #[test]

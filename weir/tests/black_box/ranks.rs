@@ -162,7 +162,7 @@ impl Rig {
         let mut command = Command::new(WEIR);
         command.args(["inc", "controller", &fabric, "--listen", listen, "--token-file", &token]).args(more);
         let mut controller = Running::start(&mut command);
-        controller.says("switches with engines");
+        controller.says("switch with engines");
         let said = controller.stdout();
         let said = said.lines().find_map(|line| line.strip_prefix("controller "));
         let address = said.unwrap().split(' ').next().unwrap().trim_end_matches(':').to_owned();

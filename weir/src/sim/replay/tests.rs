@@ -614,7 +614,7 @@ fn frames_to_groups_that_hosts_had_joined_are_not_judged() {
             if n % 3 == 0 {
                 bytes[..6].copy_from_slice(&[1, 0, 0x5e, 1, 2, 3]);
             }
-            at("p0", n * 10, &OwnedFrame::new(bytes))
+            at("p0", n * 6, &OwnedFrame::new(bytes))
         })
         .collect();
     let mut capture = capture_of(&joined, &frames);
