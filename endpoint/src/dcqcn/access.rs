@@ -59,7 +59,7 @@ fn told(control: &RateController, register: GlobalRegister, value: u64) -> Resul
     Ok(Dcqcn { scheme, params, outstanding, ..*control.settings() })
 }
 
-/// Whether [`write`] would do that.
+/// Whether [`write()`] would do that.
 ///
 /// # Errors
 /// Nothing stands there, or what does not fit.
