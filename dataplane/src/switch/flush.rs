@@ -40,6 +40,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
 
     #[cold]
     fn flush_some(&mut self, now: Nanos) {
+        self.ports.flushed = true;
         let mut left = FLUSHED_AT_ONCE;
         for out in self.flushing.iter() {
             left -= match self.ports.is_own(out) {

@@ -120,6 +120,8 @@ pub(super) struct Ports<F: Frame> {
     slots: Vec<Slot<F>>,
     /// Ports of this lcore whose peer may go on because of what left the buffer, until somebody asks.
     pub resumed: PortSet,
+    /// Frames that waited have been dropped, until somebody asks.
+    pub flushed: bool,
 }
 
 impl<F: Frame> Ports<F> {
@@ -134,7 +136,7 @@ impl<F: Frame> Ports<F> {
             true => Slot::Own(Box::new(own(at))),
             false => Slot::Remote(Box::new(remote(at))),
         };
-        Self { slots: (0..count).map(slot).collect(), resumed: PortSet::EMPTY }
+        Self { slots: (0..count).map(slot).collect(), resumed: PortSet::EMPTY, flushed: false }
     }
 
     #[inline(always)]

@@ -282,6 +282,12 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         std::mem::replace(&mut self.ports.resumed, PortSet::EMPTY)
     }
 
+    /// Frames that waited have been dropped since this was asked last.
+    #[inline]
+    pub fn take_flushed(&mut self) -> bool {
+        std::mem::take(&mut self.ports.flushed)
+    }
+
     /// Frames of a port are to be dropped that have not been yet: some are with each [`Switch::tick`].
     pub fn is_flushing(&self, port: PortId) -> bool {
         self.flushing.contains(port)

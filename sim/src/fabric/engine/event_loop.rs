@@ -402,30 +402,34 @@ impl Fabric<'_> {
 
     /// Tells whom switch `s` need not hold back any more.
     fn resume(&mut self, s: usize) {
-        let ns = self.ns();
-        // A watchdog may drop what waits.
-        if ns >= self.switches[s].refresh_at || self.switches[s].config.watchdog.is_some() {
+        if self.ns() >= self.switches[s].refresh_at {
             return self.run_switch_timers(s);
         }
-        let tick = |part: &mut FabricSwitch| {
-            part.tick(ns);
-            part.take_resumed()
-        };
-        let resumed = self.switches[s].parts.iter_mut().map(tick);
-        let resumed = resumed.fold(PortSet::EMPTY, |all, ports| all.union(&ports));
-        for port in resumed.iter() {
+        for port in self.tick(s).iter() {
             self.send_due_pfc(s, port.index());
         }
     }
 
-    /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.
-    pub(super) fn run_switch_timers(&mut self, s: usize) {
+    /// A switch looks at its groups and queues. Returns the ports whose peer may go on.
+    fn tick(&mut self, s: usize) -> PortSet {
         let ns = self.ns();
         self.switches[s].watch(ns);
-        self.switches[s].parts.iter_mut().for_each(|part| part.tick(ns));
-        if self.switches[s].config.watchdog.is_some() {
+        let tick = |part: &mut FabricSwitch| {
+            part.tick(ns);
+            (part.take_resumed(), part.take_flushed())
+        };
+        let ticked = self.switches[s].parts.iter_mut().map(tick);
+        let (resumed, flushed) = ticked
+            .fold((PortSet::EMPTY, false), |(all, any), (ports, flushed)| (all.union(&ports), any | flushed));
+        if flushed {
             self.measure_drops(s);
         }
+        resumed
+    }
+
+    /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.
+    pub(super) fn run_switch_timers(&mut self, s: usize) {
+        self.tick(s);
         let next = (0..self.switches[s].gauges.len()).map(|port| self.send_due_pfc(s, port)).min();
         self.switches[s].refresh_at = next.unwrap_or(Nanos::MAX);
     }
