@@ -98,6 +98,13 @@ impl Swift {
         }
         self.cwnd = cwnd;
     }
+
+    /// As far as it goes at once, if it may.
+    fn decrease(&mut self, now: Nanos) {
+        if self.may_decrease(now) {
+            self.set(self.cwnd * (1.0 - self.params.max_mdf), now);
+        }
+    }
 }
 
 impl CongestionControl for Swift {
@@ -134,17 +141,15 @@ impl CongestionControl for Swift {
     // Whoever is told of a loss is answered: only silence counts towards the smallest window.
     fn on_loss(&mut self, now: Nanos) {
         self.timeouts = 0;
-        if self.may_decrease(now) {
-            self.set(self.cwnd * (1.0 - self.params.max_mdf), now);
-        }
+        self.decrease(now);
     }
 
     fn on_timeout(&mut self, now: Nanos) {
         self.timeouts += 1;
         if self.timeouts >= self.params.retx_reset {
             self.set(self.params.min_cwnd, now);
-        } else if self.may_decrease(now) {
-            self.set(self.cwnd * (1.0 - self.params.max_mdf), now);
+        } else {
+            self.decrease(now);
         }
     }
 }

@@ -127,17 +127,19 @@ impl CcWindow {
             windows => (self.current + windows).saturating_mul(self.window.ns()),
         }
     }
-
-    /// The same from `now` on.
-    pub fn ready_at(&self, now: Nanos) -> Nanos {
-        self.due().max(now)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl CcWindow {
+        /// When the next frame may leave, from `now` on.
+        fn ready_at(&self, now: Nanos) -> Nanos {
+            self.due().max(now)
+        }
+    }
 
     #[test]
     fn sw040_windows_and_rates() {

@@ -614,7 +614,7 @@ impl Hca {
         (cursor..self.qps.len()).chain(0..cursor).find(|at| has(at) && self.may_send(*at, kind))
     }
 
-    /// Writes a frame of this kind for one queue pair, if it has one to send.
+    /// Writes a frame of this kind for one queue pair that PFC does not hold back, if it has one to send.
     fn send(&mut self, at: usize, kind: TxKind, now: Nanos) -> Option<(Qpn, TxKind, u8)> {
         let qp = &mut self.qps[at];
         let path = qp.path?;

@@ -318,7 +318,7 @@ impl Host {
     /// Its cable is cut, or whole again: pauses on both sides are forgotten. An engine has none.
     pub fn set_carrier(&mut self, carrier: bool, now: Nanos) {
         match self {
-            Self::Roce(host) if !carrier => host.lose_carrier(now),
+            Self::Roce(host) if !carrier => host.nic.lose_carrier(now),
             Self::RcLink(nic) => nic.set_carrier(carrier, now),
             Self::Roce(_) | Self::Engine(_) => {}
         }

@@ -240,6 +240,8 @@ fn a_headroom_pool_that_runs_dry_is_named() {
         );
         assert!(why.contains("`headroom_pool`") && why.contains("`over_subscribe_ratio`"), "{why}");
         assert!(!why.contains("the peer answers Xoff too late"), "{why}");
+        assert!(why.contains(" frames (ingress.headroom_exhausted): "), "{why}");
+        assert!(!why.contains("frames frames"), "{why}");
     }
     let csv = dry.ports_csv();
     let (head, row) = (csv.lines().find(|line| line.starts_with("switch,")), csv.lines().last());

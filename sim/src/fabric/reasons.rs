@@ -288,7 +288,7 @@ fn drops<'a>(
         }
         if let Some(HeadroomPool { size, peak }) = dry_pool(context, switch, port).filter(|_| of_headroom) {
             return format!(
-                "{} port {} dropped {count} frames ({name}): the headroom pool of the switch was empty, with {peak} of its {size} bytes \
+                "{} port {} dropped {count} ({name}): the headroom pool of the switch was empty, with {peak} of its {size} bytes \
                  in use at most. The fullest group of the port had {} of the {} bytes it may have. Remedy: a larger `headroom_pool`, or a \
                  smaller `over_subscribe_ratio`, in [switch.config.buffer]; without either each group has its own headroom.",
                 switch.name, port.port, port.headroom_peak, port.headroom

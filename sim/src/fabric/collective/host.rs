@@ -22,11 +22,6 @@ pub(in crate::fabric) struct RoceHost {
 }
 
 impl RoceHost {
-    /// The cable is cut.
-    pub fn lose_carrier(&mut self, now: Nanos) {
-        self.nic.lose_carrier(now);
-    }
-
     /// Without flows and ranks.
     pub fn new(config: NicConfig) -> Self {
         Self { nic: Nic::new(config), config, ranks: Vec::new(), turn: 0 }
