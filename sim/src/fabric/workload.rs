@@ -275,7 +275,7 @@ impl Reader<'_> {
             | Pattern::AllToAllV => return self.collective(spec, &hosts),
             Pattern::Pipeline => return self.pipeline(&hosts),
             Pattern::Storage => return self.storage(&hosts, rng),
-            Pattern::Poisson => return self.poisson(spec, rng),
+            Pattern::Poisson => return self.poisson(rng),
             Pattern::HtsimMatrix => return self.htsim_matrix(spec),
             Pattern::HpccFlows => return self.hpcc_flows(spec),
             Pattern::Operations | Pattern::Chakra => return self.operations(spec, &hosts),

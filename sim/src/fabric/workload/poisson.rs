@@ -4,7 +4,7 @@ use super::{Carriage, MAX_FLOWS, Reader};
 use crate::fabric::faults::both;
 use crate::fabric::graph::{Graph, Message};
 use crate::fabric::sizes::SizeDistribution;
-use crate::fabric::spec::{FabricSpec, FrameType, Pattern, Profile, Topology, Workload};
+use crate::fabric::spec::{FabricSpec, FrameType, Pattern, Profile, Workload};
 use crate::fabric::{FabricError, congestion, hosts};
 use weir_dataplane::rng::Rng;
 
@@ -92,7 +92,7 @@ pub(in crate::fabric) fn offered(spec: &FabricSpec) -> Vec<String> {
 }
 
 impl Reader<'_> {
-    pub(super) fn poisson(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Graph, FabricError> {
+    pub(super) fn poisson(&self, rng: &mut Rng) -> Result<Graph, FabricError> {
         let times = both(self.need("load", self.w.load), self.need("duration", self.w.duration));
         let ((load, duration), sizes) = both(times, self.sizes())?;
         let duration = duration.0;
@@ -101,17 +101,19 @@ impl Reader<'_> {
         }
         let n = self.plan.stations();
         let to = self.w.to.as_ref().map(|_| self.host("to", &self.w.to)).transpose()?;
-        // The load of each sender's link, or of the one receiver's, which all others share.
-        let (rate, senders) = match to {
-            None => (self.offered_rate(spec)?, 1.0),
-            Some(to) => (self.plan.links[self.plan.ports[to][0]].spec.rate.0, (n - 1) as f64),
+        let rate = |station: usize| self.plan.links[self.plan.ports[station][0]].spec.rate.0 as f64;
+        // The load of each sender's own link, or of the one receiver's, which all others share.
+        let mean_gap = |from: usize| {
+            let offered = to.map_or_else(|| rate(from), |to| rate(to) / (n - 1) as f64);
+            sizes.mean() * 8.0 * 1e9 / (load * offered)
         };
-        let mean_gap = senders * sizes.mean() * 8.0 * 1e9 / (load * rate as f64);
-        if n as f64 * duration as f64 / mean_gap > MAX_FLOWS as f64 {
+        let senders = || (0..n).filter(|from| Some(*from) != to);
+        if senders().map(|from| duration as f64 / mean_gap(from)).sum::<f64>() > MAX_FLOWS as f64 {
             return Err(self.wrong(format!("more than {MAX_FLOWS} flows; make `duration` shorter")));
         }
         let mut graph = Graph::default();
-        for from in (0..n).filter(|from| Some(*from) != to) {
+        for from in senders() {
+            let mean_gap = mean_gap(from);
             // What is rounded are the times, not the gaps, which may be shorter than the clock counts.
             let mut at = exponential(mean_gap, rng);
             while at < duration as f64 {
@@ -132,18 +134,6 @@ impl Reader<'_> {
         match self.w.bytes {
             Some(bytes) => Ok(Sizes::All(bytes.0)),
             None => self.need("sizes", self.w.sizes).map(Sizes::Drawn),
-        }
-    }
-
-    /// Rate of the links of hosts that all may send, bit/s: that of `[link]`, unless a file has the links.
-    fn offered_rate(&self, spec: &FabricSpec) -> Result<u64, FabricError> {
-        if !matches!(spec.topology, Topology::HpccFile(_)) {
-            return Ok(spec.link.rate.0);
-        }
-        let rate = |host: usize| self.plan.links[self.plan.ports[host][0]].spec.rate.0;
-        match (1..self.plan.stations()).find(|host| rate(*host) != rate(0)) {
-            None => Ok(rate(0)),
-            Some(_) => Err(self.wrong("`load` is of links of one rate, and hosts have several; give a `to`")),
         }
     }
 }
@@ -191,10 +181,27 @@ mod tests {
             let collectives = Default::default();
             let reader = Reader { plan: &plan, collectives: &collectives, index: 0, w: &spec.workloads[0] };
             let got: usize =
-                (0..20).map(|seed| reader.poisson(&spec, &mut Rng::new(seed)).unwrap().messages.len()).sum();
+                (0..20).map(|seed| reader.poisson(&mut Rng::new(seed)).unwrap().messages.len()).sum();
             let want = 20.0 * load * 400.0 * 20_000.0 / 8.0 / f64::from(bytes);
             // Four times the standard deviation of a Poisson count.
             assert!((got as f64 - want).abs() < 4.0 * want.sqrt(), "{bytes} bytes: {got} messages, {want}");
+        }
+    }
+
+    /// Each sender offers the load of its own link, whatever `[link]` says.
+    #[test]
+    fn a_load_is_of_the_link_of_its_sender() {
+        let text = "name = \"x\"\nstop_time = \"1s\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\n\
+                    links = [{ a = \"a\", b = \"s\", rate = \"10G\" }, { a = \"b\", b = \"s\", rate = \"40G\" }]\n\
+                    [[workload]]\nkind = \"poisson\"\nbytes = 1000\nload = 0.5\nduration = \"1ms\"\n";
+        let spec = load("x.toml", text).unwrap_or_else(|e| panic!("{e}"));
+        let plan = crate::fabric::topology::lay_out(&spec).unwrap();
+        let collectives = Default::default();
+        let reader = Reader { plan: &plan, collectives: &collectives, index: 0, w: &spec.workloads[0] };
+        let graph = reader.poisson(&mut Rng::new(1)).unwrap();
+        for (from, want) in [(0, 625.0_f64), (1, 2500.0)] {
+            let got = graph.messages.iter().filter(|m| m.from == from).count() as f64;
+            assert!((got - want).abs() < 4.0 * want.sqrt(), "sender {from}: {got} messages, {want}");
         }
     }
 
