@@ -409,38 +409,33 @@ pub(super) fn run(
         };
         stopped = progress(at).is_break();
     }
-    Ok(report(spec, &plan, &routes, &planned, &config, sim, stopped))
+    Ok(report(spec, &plan, &planned, &config, sim, stopped))
 }
 
-/// Start to last ACK of a flow that is alone: frames back to back at the slowest link, every link's
-/// delay, a frame and an ACK once on every further link.
-fn ideal(plan: &Plan, routes: &Routes, planned: &Planned, sizes: FrameSizes) -> Nanos {
-    let mut links = vec![plan.ports[planned.from][0]];
-    let far = |node: usize, link: usize| {
-        let [a, b] = plan.links[link].ends;
-        if a.node == node { b.node } else { a.node }
-    };
-    let mut node = far(planned.from, links[0]);
-    while node >= plan.hosts {
-        let Some(port) = routes.port(node - plan.hosts, planned.to, planned.path) else { break };
-        links.push(plan.ports[node][port]);
-        node = far(node, plan.ports[node][port]);
-    }
-    let rates = || links.iter().map(|l| plan.links[*l].spec.rate.0);
-    let delays: Nanos = links.iter().map(|l| plan.links[*l].spec.delay.0).sum();
-    let bytes = planned.flow.bytes;
+/// Start to last ACK of a flow of so many bytes that is alone on its links: frames back to back, and an ACK for each on the way
+/// back. The last frame may be shorter, and waits behind the full one before it on each link, as its ACK does.
+fn ideal(plan: &Plan, [there, back]: &[Vec<usize>; 2], bytes: u64, sizes: FrameSizes) -> Nanos {
     let payload = u64::from(sizes.payload);
-    let frames = bytes.div_ceil(payload);
-    let last = (bytes - (frames - 1) * payload) as u16 + sizes.headers;
-    let slowest = rates().map(|rate| transmit_ns(sizes.data, rate)).max().unwrap_or(0);
-    let once: Nanos = rates().map(|rate| transmit_ns(last, rate) + transmit_ns(sizes.ack, rate)).sum();
-    (frames - 1) * slowest + once + 2 * delays
+    let full_frames = bytes.div_ceil(payload) - 1;
+    let last = (bytes - full_frames * payload) as u16 + sizes.headers;
+    let there = there.iter().map(|link| (link, sizes.data, last));
+    let back = back.iter().map(|link| (link, sizes.ack, sizes.ack));
+    // When the first and the last one have come through so many links, and what a full one takes on the slowest of them.
+    let (mut first, mut end, mut slowest) = (0, 0, 0);
+    for (link, full, last) in there.chain(back) {
+        let wire = &plan.links[*link].spec;
+        let takes = transmit_ns(full, wire.rate.0);
+        slowest = slowest.max(takes);
+        let before = full_frames.checked_sub(1).map_or(0, |more| first + takes + more * slowest);
+        end = end.max(before) + transmit_ns(last, wire.rate.0) + wire.delay.0;
+        first += takes + wire.delay.0;
+    }
+    end
 }
 
 fn report(
     spec: &FabricSpec,
     plan: &Plan,
-    routes: &Routes,
     planned: &[Planned],
     config: &Config,
     sim: Sim<ReportRecorder>,
@@ -453,6 +448,10 @@ fn report(
         sim.switches().iter().map(|s| (s.params.buffer, s.params.headroom.clone())).collect();
     let rates: Vec<u64> = sim.flows().iter().map(|f| f.controller.rate_bps()).collect();
     let circle = if stopped { Vec::new() } else { circle(plan, &sim) };
+    let alone = |(nth, planned): (usize, &Planned)| {
+        is_finite(planned).then(|| ideal(plan, &sim.ways(nth as u32), planned.flow.bytes, sizes))
+    };
+    let ideals: Vec<Option<Nanos>> = planned.iter().enumerate().map(alone).collect();
     let book = sim.into_recorder();
     let mut flows: Vec<FlowResult> = planned
         .iter()
@@ -464,7 +463,7 @@ fn report(
             bytes: is_finite(p).then_some(p.flow.bytes),
             start_ns: Some(p.flow.start),
             fct_ns: finished[i].map(|at| at - p.flow.start),
-            ideal_ns: is_finite(p).then(|| ideal(plan, routes, p, sizes)),
+            ideal_ns: ideals[i],
             delivered: book.flows[i].delivered,
             lost: 0,
             packets: book.flows[i].packets,

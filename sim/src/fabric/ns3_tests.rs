@@ -26,6 +26,25 @@ fn the_ns3_profile_plays_a_spec_as_the_reference_does() {
     assert!(alone.why.iter().any(|s| s.starts_with("No PFC")), "{:?}", alone.why);
 }
 
+/// A last frame that is shorter waits behind the full one before it, and of unequal paths the ideal is that of the one taken, there and back.
+#[test]
+fn a_flow_that_is_alone_takes_its_ideal_time_whatever_its_length_and_path() {
+    let head = "name = \"ns3\"\nprofile = \"ns3-hpcc\"\nstop_time = \"10ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\n\
+                switches = [\"s\", \"t\"]\nlinks = [{ a = \"a\", b = \"s\", rate = \"25G\" }, { a = \"s\", b = \"t\", rate = \"400G\", delay = \"2us\" },\
+                { a = \"s\", b = \"t\", rate = \"40G\" }, { a = \"t\", b = \"b\" }]\n[[workload]]\nkind = \"flow\"\n";
+    let mut seen = std::collections::BTreeSet::new();
+    for (seed, [from, to]) in (1..17).flat_map(|seed| [(seed, ["a", "b"]), (seed, ["b", "a"])]) {
+        for bytes in [1, 999, 1000, 1001, 2000, 5001, 100_001] {
+            let report =
+                play(&format!("seed = {seed}\n{head}from = \"{from}\"\nto = \"{to}\"\nbytes = {bytes}\n"));
+            let flow = &report.flows[0];
+            assert_eq!(flow.fct_ns, flow.ideal_ns, "seed {seed}, {from} to {to}, {bytes} bytes");
+            seen.extend((bytes == 1).then_some((from, flow.ideal_ns)));
+        }
+    }
+    assert_eq!(seen.len(), 8, "four ways there and back, from both ends: {seen:?}");
+}
+
 #[test]
 fn the_ns3_profile_marks_with_dcqcn_and_says_why_it_drops() {
     let dcqcn = play(&format!("{NS3}{NS3_INCAST}cc = \"dcqcn\"\n").replace("4MiB", "32MiB"));

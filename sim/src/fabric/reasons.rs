@@ -42,7 +42,8 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
             Some(_) => "No mark and no drop: there is no switch.",
         };
         let said = unanswered(report, context).into_iter().chain([no_switch.into()]).chain(by_hosts);
-        return said.chain(full_memories(report)).chain(context.notes.iter().cloned()).collect();
+        let said = said.chain(full_memories(report)).chain(context.notes.iter().cloned());
+        return said.chain(lost_on_links(report)).collect();
     };
     let mut all = context.notes.clone();
     all.extend(deadlock(report, config.watchdog.as_ref()));
@@ -54,6 +55,13 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     for (switch, port) in report.ports() {
         all.extend(drops(report, context, switch, port));
     }
+    all.extend(lost_on_links(report));
+    all
+}
+
+/// What was lost between switches and hosts.
+fn lost_on_links(report: &Report) -> Vec<String> {
+    let mut all = Vec::new();
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
         all.push(format!("Links lost {}: their `loss` says so.", counted(lost, "data frame")));

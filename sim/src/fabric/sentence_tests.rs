@@ -39,8 +39,14 @@ fn one_is_no_plural() {
     let failure = |more: &str| format!("[[failure]]\na = \"h1\"\nb = \"s0\"\nat = 0\n{more}");
     let packet = head("packet");
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = 1000\n";
+    let direct = packet.replace("star\"\nhosts = 3", "direct\"");
     for (text, says) in [
         (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 data frame: "),
+        (format!("{direct}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 data frame: "),
+        (
+            format!("{direct}{}{unreliable}", failure("").replace("s0", "h0")),
+            "from h0 to h1 lost 1 data frame while it was down",
+        ),
         (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "1 of 1 flow not delivered by "),
         (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "0 of 1 byte arrived"),
         (format!("{packet}{}{unreliable}", failure("")), "lost 1 data frame while it was down"),

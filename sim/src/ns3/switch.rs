@@ -39,9 +39,7 @@ impl<R: Recorder> Sim<R> {
         let (switch, in_port) = (self.ports[port as usize].owner, self.ports[port as usize].local);
         let spec = &self.flows[cell.flow as usize].spec;
         let to = if cell.kind == Kind::Data { spec.dst } else { spec.src };
-        let seed = self.seed;
-        let out =
-            self.routes.next_hop(switch, to, || mix(seed ^ u64::from(cell.flow) << 32 ^ u64::from(switch)));
+        let out = self.next_hop(switch, cell.flow, to);
         let out_port = usize::from(self.ports[out as usize].local);
         let (s, prio) = (switch as usize, usize::from(cell.prio));
 
@@ -64,6 +62,31 @@ impl<R: Recorder> Sim<R> {
             telemetry.queued(out, cell.bytes);
         }
         self.kick_switch(out);
+    }
+
+    /// The port by which `switch` sends what belongs to `flow` to host `to`.
+    #[inline]
+    fn next_hop(&self, switch: u32, flow: u32, to: u32) -> u32 {
+        let seed = self.seed;
+        self.routes.next_hop(switch, to, || mix(seed ^ u64::from(flow) << 32 ^ u64::from(switch)))
+    }
+
+    /// Links that the data of a flow takes, and those its ACKs take, from the first to the last.
+    pub fn ways(&self, flow: u32) -> [Vec<usize>; 2] {
+        let spec = &self.flows[flow as usize].spec;
+        let way = |from: u32, to: u32| {
+            let mut port = self.hosts[from as usize].port;
+            let mut links = vec![port as usize / 2];
+            loop {
+                let far = &self.ports[self.ports[port as usize].peer as usize];
+                if far.on_host {
+                    return links;
+                }
+                port = self.next_hop(far.owner, flow, to);
+                links.push(port as usize / 2);
+            }
+        };
+        [way(spec.src, spec.dst), way(spec.dst, spec.src)]
     }
 
     #[cold]
