@@ -3,8 +3,8 @@
 //! The arithmetic is that of UEC 1.0 section 5.2: 20-bit cyclic counters of credits consumed and freed,
 //! send while `consumed - freed + n <= limit`. The messages are our own and go end to end, so that a
 //! switch forwards them like any frame (SW-022, DEV-09). Counters are cumulative: a lost message costs time,
-//! not credits. Credits of data that was lost on the way come back with a [`Update::Consumed`], which
-//! travels behind the data of its channel.
+//! not credits. Credits of data that was lost on the way come back with a [`Update::Consumed`], a count of one
+//! queue pair's data that takes the path of this data, and is behind it.
 
 use thiserror::Error;
 use weir_dataplane::types::PRIORITIES;
@@ -108,11 +108,6 @@ impl CreditSender {
         self.consumed = self.consumed.wrapping_add(cost) & MASK;
     }
 
-    /// All credits consumed so far, for [`Update::Consumed`].
-    pub fn consumed(&self) -> u32 {
-        self.consumed
-    }
-
     /// The receiver has freed so many in all. `false`: an old report, or one of credits never sent.
     pub fn freed(&mut self, total: u32) -> bool {
         let more = total.wrapping_sub(self.freed) & MASK;
@@ -124,35 +119,42 @@ impl CreditSender {
     }
 }
 
+/// Credits of the frames of one queue pair, at its sender or at its receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed(u32);
+
+impl Passed {
+    /// A frame was sent, or arrived.
+    pub fn pass(&mut self, cost: u32) {
+        self.0 = self.0.wrapping_add(cost) & MASK;
+    }
+
+    /// All of them so far, for [`Update::Consumed`].
+    pub fn total(self) -> u32 {
+        self.0
+    }
+
+    /// At the receiver: the sender's count, which came behind the frames it counts. Returns what is missing, and so lost, to be
+    /// freed. Where a route changes, a count can be ahead of frames: what was lost by it and has come nevertheless is less than
+    /// nothing, modulo 2^20.
+    pub fn settle(&mut self, total: u32) -> u32 {
+        let missing = total.wrapping_sub(self.0) & MASK;
+        self.0 = total & MASK;
+        missing
+    }
+}
+
 /// The receiver's counters of one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditReceiver {
-    consumed: u32,
     freed: u32,
     reported: u32,
 }
 
 impl CreditReceiver {
-    /// A frame arrived.
-    pub fn arrive(&mut self, cost: u32) {
-        self.consumed = self.consumed.wrapping_add(cost) & MASK;
-    }
-
-    /// Its memory is free again.
+    /// Memory is free again, or was never taken since a frame is lost.
     pub fn free(&mut self, cost: u32) {
         self.freed = self.freed.wrapping_add(cost) & MASK;
-    }
-
-    /// The sender's count of what it consumed: what did not arrive is lost and freed. `false`: behind
-    /// our own count, so nothing to learn.
-    pub fn repair(&mut self, total: u32) -> bool {
-        let lost = total.wrapping_sub(self.consumed) & MASK;
-        let sane = lost < HALF;
-        if sane {
-            self.consumed = total & MASK;
-            self.free(lost);
-        }
-        sane
     }
 
     /// Whether enough was freed since the last report.
@@ -173,14 +175,15 @@ impl CreditReceiver {
 }
 
 /// A credit message: `kind 8 | channels 8 | reserved 16 | 8 x count 32`, big-endian, 36 bytes. Bit n of
-/// `channels` says that count n is meant; counts have 20 bits.
+/// `channels` says that count n is meant; counts have 20 bits. The queue pair of a count of what was consumed is that of the
+/// header (RH); AFH_Lite has none, and one queue pair a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// Kind 1, receiver to sender: credits freed so far, of all channels.
     Freed([u32; PRIORITIES]),
-    /// Kind 2, sender to receiver: credits consumed so far, of one channel.
+    /// Kind 2, sender to receiver: credits consumed so far by one queue pair.
     Consumed {
-        /// The channel.
+        /// The channel of its frames.
         channel: u8,
         /// The count.
         count: u32,
@@ -264,6 +267,31 @@ mod tests {
         assert!(credits.allow(10, 50) && !credits.allow(11, 50));
     }
 
+    /// A count that is ahead of frames lets their credits go too early, and the next one takes that back: nothing is for good.
+    #[test]
+    fn a_count_that_overtook_frames_is_mended_by_the_next_one() {
+        let (mut credits, mut grants) = (CreditSender::default(), CreditReceiver::default());
+        let (mut sent, mut arrived) = (Passed::default(), Passed::default());
+        for _ in 0..10 {
+            credits.consume(10);
+            sent.pass(10);
+        }
+        grants.free(arrived.settle(sent.total()));
+        assert!(credits.freed(grants.report()));
+        for _ in 0..10 {
+            arrived.pass(10);
+            grants.free(10);
+        }
+        assert!(!credits.freed(grants.report()), "more than was sent");
+        credits.consume(10);
+        sent.pass(10);
+        arrived.pass(10);
+        grants.free(10);
+        grants.free(arrived.settle(sent.total()));
+        assert!(credits.freed(grants.report()));
+        assert_eq!(credits.in_use(), 0);
+    }
+
     #[test]
     fn messages_round_trip() {
         let freed = Update::Freed([0, 1, 2, 3, 4, 5, 6, MASK]);
@@ -284,10 +312,12 @@ mod tests {
         ) {
             let config = config(64);
             let (mut credits, mut grants) = (CreditSender::default(), CreditReceiver::default());
+            let (mut sent, mut arrived) = (Passed::default(), Passed::default());
             // Far on, so that the counters wrap.
             for _ in 0..MASK / 22 {
                 credits.consume(22);
-                grants.arrive(22);
+                sent.pass(22);
+                arrived.pass(22);
                 grants.free(22);
                 credits.freed(grants.report());
             }
@@ -297,22 +327,23 @@ mod tests {
                 match step {
                     0..=2 if credits.allow(cost, config.limit) => {
                         credits.consume(cost);
+                        sent.pass(cost);
                         // One in three is lost on the way.
                         if step < 2 {
-                            grants.arrive(cost);
+                            arrived.pass(cost);
                             held.push_back(cost);
                         }
                     }
                     3 => held.pop_front().into_iter().for_each(|cost| grants.free(cost)),
                     4 if grants.report_due(&config) => prop_assert!(credits.freed(grants.report())),
-                    5 => prop_assert!(grants.repair(credits.consumed())),
+                    5 => grants.free(arrived.settle(sent.total())),
                     _ => {}
                 }
                 prop_assert!(credits.in_use() <= config.limit);
                 prop_assert!(held.iter().sum::<u32>() <= config.limit);
             }
             held.drain(..).for_each(|cost| grants.free(cost));
-            prop_assert!(grants.repair(credits.consumed()));
+            grants.free(arrived.settle(sent.total()));
             credits.freed(grants.report());
             prop_assert_eq!(credits.in_use(), 0);
         }

@@ -2,7 +2,7 @@
 
 use super::FabricError;
 use super::links::Direction;
-use super::spec::{CcWindow, FabricSpec, FlowControlKind, FrameType, LinkFormat, Protocol};
+use super::spec::{CcWindow, FabricSpec, FlowControlKind, FrameType, LinkFormat, Protocol, RoutingMode};
 use super::time::PS;
 use super::topology::{Plan, Wire};
 use super::units::Rate;
@@ -205,6 +205,11 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     if link.flow_control == FlowControlKind::Cbfc {
         if host.pfc_priorities.is_some() {
             return range("host.pfc_priorities", "set".into(), "absent: with credits hosts obey no pause");
+        }
+        if spec.routing.mode == RoutingMode::Spray {
+            let must = "\"ecmp\" with credits: a count that gives back those of lost frames comes behind the frames it counts, \
+                        on their path";
+            return range("routing.mode", "\"spray\"".into(), must);
         }
         match credits(spec).check() {
             Ok(()) => {}

@@ -321,6 +321,34 @@ fn a_flow_of_lite_has_the_bytes_of_its_frames_in_any_order() {
     }
 }
 
+/// A count that gives back the credits of lost frames takes the path of the queue pair it counts: where several queue pairs to one
+/// peer have paths of their own, none is stuck, and none of its frames is taken for lost, however the others wait.
+#[test]
+fn sw022_credits_come_back_on_all_paths() {
+    let fabric = |format: &str, seed: u64, more: &str| {
+        let permutations = "[[workload]]\nkind = \"permutation\"\nbytes = \"400KB\"\n".repeat(4);
+        format!(
+            "name = \"paths\"\nseed = {seed}\nstop_time = \"20ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 4\nspines = 2\n\
+             hosts_per_leaf = 3\n[link]\ndelay = 100\n{more}[host]\nprotocol = \"rclink\"\n[host.rclink]\nformat = \"{format}\"\n\
+             flow_control = \"cbfc\"\ncredits = 128\n{permutations}"
+        )
+    };
+    for (format, seed) in
+        [("standard", 1), ("standard", 2), ("standard", 3), ("afh_gen1", 1), ("afh_gen2_16b", 1)]
+    {
+        let report = play(&fabric(format, seed, ""));
+        assert_eq!((report.verdict, report.frames_dropped), ("PASS", 0), "{format} {seed}: {:?}", report.why);
+        assert!(
+            report.hosts.iter().all(|host| host.unexpected == 0),
+            "{format} {seed}: no memory is overrun"
+        );
+        let lossy = play(&fabric(format, seed, "loss = 0.002\n"));
+        assert_eq!(lossy.verdict, "PASS", "{format} {seed}, with losses: {:?}", lossy.why);
+    }
+    let error = refused(&fabric("standard", 1, "[routing]\nmode = \"spray\"\n"));
+    assert!(error.contains("routing.mode is \"spray\"; it must be \"ecmp\" with credits"), "{error}");
+}
+
 /// Two senders fill the link of h2, a third flow goes past them to h3; `priority` is its own.
 fn victim(link: &str, priority: u8) -> u64 {
     let report = play(&format!(

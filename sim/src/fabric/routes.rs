@@ -229,10 +229,12 @@ pub(super) fn roce_flow(src: Ipv4Addr, dst: Ipv4Addr, src_port: u16) -> u64 {
     five_tuple(src, dst, UDP, [src_port, UDP_PORT])
 }
 
-/// Hash of the 5-tuple of a frame; of its addresses, if it has no IPv4 header.
-pub(super) fn flow_of(frame: &[u8]) -> u64 {
+/// Hash of the 5-tuple of a frame; of its addresses, if it has no IPv4 header: of the bits of `mask`, but for the first byte, which
+/// in AFH says what a frame is.
+pub(super) fn flow_of(frame: &[u8], mask: u64) -> u64 {
     let addresses = || {
-        let words = frame.first_chunk::<12>().map(|a| [&a[..6], &a[6..]].map(word));
+        let station = |bytes| word(bytes) & mask & ((1 << 40) - 1);
+        let words = frame.first_chunk::<12>().map(|a| [&a[..6], &a[6..]].map(station));
         words.map_or(0, |[dst, src]| mix(mix(src) ^ dst))
     };
     let tagged = frame.get(12..14) == Some(&VLAN);

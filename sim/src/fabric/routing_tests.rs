@@ -56,24 +56,32 @@ fn the_hash_is_of_addresses_protocol_and_ports_alone() {
     frame[23] = 17;
     frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
     frame[34..38].copy_from_slice(&[0xc0, 1, 0x12, 0xb7]);
-    let flow = flow_of(&frame);
+    let hash = |frame: &[u8]| flow_of(frame, u64::MAX);
+    let flow = hash(&frame);
     assert_eq!(flow, five_tuple(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2), 17, [0xc001, 4791]));
     for (at, counts) in
         [(0, false), (15, false), (45, false), (23, true), (26, true), (33, true), (34, true), (37, true)]
     {
         let mut other = frame.clone();
         other[at] ^= 1;
-        assert_eq!(flow_of(&other) != flow, counts, "byte {at}");
+        assert_eq!(hash(&other) != flow, counts, "byte {at}");
     }
     let mut tagged = frame.clone();
     tagged.splice(12..12, [0x81, 0, 0x60, 1]);
-    assert_eq!(flow_of(&tagged), flow);
+    assert_eq!(hash(&tagged), flow);
     // Not IPv4, or cut short: addresses.
     for len in 0..60 {
-        flow_of(&frame[..len]);
+        hash(&frame[..len]);
     }
     frame[12] = 0x88;
-    assert_ne!(flow_of(&frame), flow);
+    assert_ne!(hash(&frame), flow);
+    // Of AFH with addresses of 16 bits those alone.
+    let station = flow_of(&frame, 0xffff);
+    for (at, counts) in [(0, false), (3, false), (4, true), (5, true), (6, false), (11, true), (20, false)] {
+        let mut other = frame.clone();
+        other[at] ^= 1;
+        assert_eq!(flow_of(&other, 0xffff) != station, counts, "byte {at}");
+    }
 }
 
 #[test]

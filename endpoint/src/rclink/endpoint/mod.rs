@@ -30,7 +30,7 @@ use super::rh::{MAX_QP, MAX_WINDOW, Psn};
 use super::watermark::ReceiveBuffer;
 use crate::rc::in_order::InOrder;
 use crate::timetable::Timetable;
-use peers::Peers;
+use peers::{Lane, Peers};
 use std::collections::{BTreeSet, VecDeque};
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::pfc::frame::MAX_QUANTA;
@@ -190,6 +190,11 @@ impl Endpoint {
     fn qp_to(&self, peer: usize, channel: u8) -> Option<usize> {
         let mut qps = self.peers.qps(peer).iter().map(|qp| usize::from(*qp));
         qps.find(|qp| self.qps[*qp].channel == channel)
+    }
+
+    /// What frames of a queue pair, by its number at the receiver, are counted with.
+    fn lane(&self, channel: u8, qp: u16) -> Lane {
+        Lane { channel: channel & 7, qp: if self.config.codec.lite() { 0 } else { qp } }
     }
 
     /// Something has changed of the sending half of a queue pair: notes when it has something to do.

@@ -1,11 +1,27 @@
 //! The endpoints at the other ends, and the credits between this one and each of them.
 
-use crate::rclink::cbfc::{CreditConfig, CreditReceiver, CreditSender, Update};
+use crate::rclink::cbfc::{CreditConfig, CreditReceiver, CreditSender, Passed, Update};
 use crate::rclink::frame::Station;
 use crate::timetable::Times;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use weir_dataplane::pfc::NEVER;
 use weir_dataplane::types::{Nanos, PRIORITIES};
+
+/// Frames that take one path: their channel, and the number of their queue pair where it ends; 0 where the format has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lane {
+    pub channel: u8,
+    pub qp: u16,
+}
+
+/// Credits that a lane has consumed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Consumed {
+    passed: Passed,
+    /// [`Peer::settled`] of its channel when it consumed the last ones.
+    since: u32,
+}
 
 /// Another endpoint.
 #[derive(Debug)]
@@ -14,9 +30,28 @@ struct Peer {
     /// Queue pairs to it.
     qps: Vec<u16>,
     credits: [CreditSender; PRIORITIES],
+    /// How often all credits of a channel had come back.
+    settled: [u32; PRIORITIES],
+    consumed: BTreeMap<Lane, Consumed>,
+    /// The queue pair of each channel that was told of last.
+    told: [u16; PRIORITIES],
     grants: [CreditReceiver; PRIORITIES],
-    /// Channels whose count of credits consumed is to be sent.
+    arrived: BTreeMap<Lane, Passed>,
+    /// Channels of which a count of credits consumed is to be sent.
     repair_due: u8,
+}
+
+impl Peer {
+    /// The lane of a channel whose turn it is to be told of: one that has sent since all credits of the channel were back.
+    fn next_lane(&self, channel: u8) -> Option<(Lane, Passed)> {
+        let at = usize::from(channel);
+        let lane = |qp| Lane { channel, qp };
+        let behind =
+            self.consumed.range((Bound::Excluded(lane(self.told[at])), Bound::Included(lane(u16::MAX))));
+        let others = self.consumed.range(lane(0)..=lane(self.told[at]));
+        let open = behind.chain(others).find(|(_, consumed)| consumed.since == self.settled[at]);
+        open.map(|(lane, consumed)| (*lane, consumed.passed))
+    }
 }
 
 /// All of them, numbered from 0.
@@ -44,7 +79,11 @@ impl Peers {
                 station,
                 qps: Vec::new(),
                 credits: Default::default(),
+                settled: Default::default(),
+                consumed: BTreeMap::new(),
+                told: Default::default(),
                 grants: Default::default(),
+                arrived: BTreeMap::new(),
                 repair_due: 0,
             });
             self.timers.make_room(self.list.len());
@@ -73,14 +112,19 @@ impl Peers {
     }
 
     /// It was sent; a count that mends losses goes out at `at`, if none does before.
-    pub fn consume(&mut self, peer: usize, channel: u8, cost: u32, at: Nanos) {
-        self.list[peer].credits[usize::from(channel)].consume(cost);
+    pub fn consume(&mut self, peer: usize, lane: Lane, cost: u32, at: Nanos) {
+        let to = &mut self.list[peer];
+        let channel = usize::from(lane.channel);
+        to.credits[channel].consume(cost);
+        let consumed = to.consumed.entry(lane).or_default();
+        consumed.passed.pass(cost);
+        consumed.since = to.settled[channel];
         self.arm(peer, at);
     }
 
     /// A message of so many credits has come.
-    pub fn arrive(&mut self, peer: usize, channel: u8, cost: u32) {
-        self.list[peer].grants[usize::from(channel)].arrive(cost);
+    pub fn arrive(&mut self, peer: usize, lane: Lane, cost: u32) {
+        self.list[peer].arrived.entry(lane).or_default().pass(cost);
     }
 
     /// Its place is free again, which is reported by `at`.
@@ -95,18 +139,29 @@ impl Peers {
 
     /// It says what it has freed. `false`: something that cannot be.
     pub fn freed(&mut self, peer: usize, counts: [u32; PRIORITIES]) -> bool {
-        let credits = self.list[peer].credits.iter_mut().zip(counts);
-        credits.fold(true, |sane, (credits, count)| credits.freed(count) & sane)
-    }
-
-    /// It says what it has consumed, because it waits: it is answered at once. `false`: something that cannot be.
-    pub fn consumed(&mut self, peer: usize, channel: u8, count: u32, at: Nanos) -> bool {
-        let sane = self.list[peer].grants[usize::from(channel & 7)].repair(count);
-        if sane {
-            self.reports.insert(peer);
-            self.arm(peer, at);
+        let from = &mut self.list[peer];
+        let mut sane = true;
+        for (channel, count) in counts.into_iter().enumerate() {
+            let before = from.credits[channel].in_use();
+            sane &= from.credits[channel].freed(count);
+            if before > 0 && from.credits[channel].in_use() == 0 {
+                from.settled[channel] = from.settled[channel].wrapping_add(1);
+                from.repair_due &= !(1 << channel);
+            }
+        }
+        if from.repair_due == 0 {
+            self.repairs.remove(&peer);
         }
         sane
+    }
+
+    /// It says what a lane has consumed, because it waits: it is answered at once.
+    pub fn consumed(&mut self, peer: usize, lane: Lane, count: u32, at: Nanos) {
+        let from = &mut self.list[peer];
+        let missing = from.arrived.entry(lane).or_default().settle(count);
+        from.grants[usize::from(lane.channel)].free(missing);
+        self.reports.insert(peer);
+        self.arm(peer, at);
     }
 
     fn arm(&mut self, peer: usize, at: Nanos) {
@@ -149,9 +204,9 @@ impl Peers {
         !self.repairs.is_empty()
     }
 
-    /// The next credit message and whom it is for. Counts of what was freed may be told if `reports`; the timer of a count of what was
-    /// consumed is set to `at`.
-    pub fn next_update(&mut self, reports: bool, at: Nanos) -> Option<(Station, Update)> {
+    /// The next credit message, whom it is for, and of which lane, if it is of one. Counts of what was freed may be told if `reports`;
+    /// the timer of a count of what was consumed is set to `at`.
+    pub fn next_update(&mut self, reports: bool, at: Nanos) -> Option<(Station, Option<Lane>, Update)> {
         let report = self.reports.first().copied().filter(|_| reports);
         let repair = self.repairs.first().copied();
         let number = report.into_iter().chain(repair).min()?;
@@ -159,18 +214,18 @@ impl Peers {
         let station = peer.station;
         if report == Some(number) {
             self.reports.remove(&number);
-            return Some((
-                station,
-                Update::Freed(std::array::from_fn(|channel| peer.grants[channel].report())),
-            ));
+            let freed = Update::Freed(std::array::from_fn(|channel| peer.grants[channel].report()));
+            return Some((station, None, freed));
         }
         let channel = peer.repair_due.trailing_zeros() as u8 & 7;
         peer.repair_due &= peer.repair_due.wrapping_sub(1);
         if peer.repair_due == 0 {
             self.repairs.remove(&number);
         }
-        let count = peer.credits[usize::from(channel)].consumed();
         self.arm(number, at);
-        Some((station, Update::Consumed { channel, count }))
+        let peer = &mut self.list[number];
+        let (lane, passed) = peer.next_lane(channel)?;
+        peer.told[usize::from(channel)] = lane.qp;
+        Some((station, Some(lane), Update::Consumed { channel, count: passed.total() }))
     }
 }

@@ -29,9 +29,11 @@ impl Endpoint {
                 self.multicast_arrived(bytes.len(), frame.src, payload);
             }
             _ if !here => self.counters.rx_unknown += 1,
-            Body::Lite(payload) if frame.tc.kind == TcType::Credit => self.credit(frame.src, payload, now),
+            Body::Lite(payload) if frame.tc.kind == TcType::Credit => self.credit(frame.src, 0, payload, now),
             Body::Lite(payload) => self.lite(&frame, payload, bytes.len(), now),
-            Body::Type1(rh, payload) if rh.opcode == Opcode::Credit => self.credit(frame.src, payload, now),
+            Body::Type1(rh, payload) if rh.opcode == Opcode::Credit => {
+                self.credit(frame.src, rh.dest_qp, payload, now);
+            }
             Body::Type1(rh, payload) => self.reliable(&frame, &rh, payload, bytes.len(), now),
         }
     }
@@ -150,7 +152,7 @@ impl Endpoint {
             FlowControl::Pfc { .. } => None,
             FlowControl::Cbfc { credits, .. } => {
                 let cost = credits.cost(len);
-                self.peers.arrive(peer, channel, cost);
+                self.peers.arrive(peer, self.lane(channel, at as u16), cost);
                 Some((peer, channel, cost))
             }
         };
@@ -165,7 +167,7 @@ impl Endpoint {
     fn refund(&mut self, at: usize, len: usize, now: Nanos) {
         let FlowControl::Cbfc { credits, .. } = &self.config.flow_control else { return };
         let (cost, peer, channel) = (credits.cost(len), self.qps[at].peer, self.qps[at].channel);
-        self.peers.arrive(peer, channel, cost);
+        self.peers.arrive(peer, self.lane(channel, at as u16), cost);
         self.free_credits(peer, channel, cost, now);
     }
 
@@ -190,7 +192,7 @@ impl Endpoint {
         }
     }
 
-    fn credit(&mut self, src: u64, payload: &[u8], now: Nanos) {
+    fn credit(&mut self, src: u64, qp: u16, payload: &[u8], now: Nanos) {
         let FlowControl::Cbfc { interval, .. } = self.config.flow_control else {
             self.counters.rx_unknown += 1;
             return;
@@ -206,8 +208,7 @@ impl Endpoint {
                 self.credits_changed(peer, None);
             }
             Some(Update::Consumed { channel, count }) => {
-                let sane = self.peers.consumed(peer, channel, count, now.saturating_add(interval));
-                self.counters.rx_credit_ignored += u64::from(!sane);
+                self.peers.consumed(peer, self.lane(channel, qp), count, now.saturating_add(interval));
             }
             None => self.counters.rx_malformed += 1,
         }

@@ -93,11 +93,11 @@ impl Endpoint {
         Some(priority)
     }
 
-    /// A credit message: counts of what was freed go with the ACKs, those that mend losses must stay
-    /// behind the data of their channel.
+    /// A credit message: counts of what was freed go with the ACKs, one that mends losses must stay behind the data
+    /// of its queue pair, and so takes its path.
     fn credits(&mut self, ack: Option<u8>, now: Nanos) -> Option<u8> {
         let FlowControl::Cbfc { interval, .. } = self.config.flow_control else { return None };
-        let (station, update) = self.peers.next_update(ack.is_some(), now.saturating_add(interval))?;
+        let (station, lane, update) = self.peers.next_update(ack.is_some(), now.saturating_add(interval))?;
         let priority = match update {
             Update::Freed(_) => ack?,
             Update::Consumed { channel, .. } => channel,
@@ -107,7 +107,8 @@ impl Endpoint {
         let lite = self.config.codec.lite();
         let len = if lite { MIN_LITE_PAYLOAD } else { UPDATE_BYTES };
         let head = self.head(station, priority, if lite { TcType::Credit } else { TcType::Type1 });
-        self.config.codec.emit(&head, &blank(Opcode::Credit, 0, 0), &payload[..len], &mut self.frame);
+        let rh = blank(Opcode::Credit, lane.map_or(0, |lane| lane.qp), 0);
+        self.config.codec.emit(&head, &rh, &payload[..len], &mut self.frame);
         self.counters.tx_credit += 1;
         Some(priority)
     }
@@ -168,8 +169,8 @@ impl Endpoint {
             qp.counters.tx_retransmitted += again;
         }
         if let FlowControl::Cbfc { credits, interval } = &self.config.flow_control {
-            let (peer, at) = (qp.peer, now.saturating_add(*interval));
-            self.peers.consume(peer, channel, credits.cost(len), at);
+            let (peer, at, peer_qp) = (qp.peer, now.saturating_add(*interval), qp.config.peer_qp);
+            self.peers.consume(peer, self.lane(channel, peer_qp), credits.cost(len), at);
             self.credits_changed(peer, Some(channel));
         } else {
             self.changed(at);

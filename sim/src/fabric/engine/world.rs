@@ -384,7 +384,7 @@ impl<'a> Fabric<'a> {
         }
         let mac = Mac(*frame.first_chunk()?).to_u64() & self.address_mask;
         let at = self.owner_of(mac >> 8)?;
-        let flow = if self.routes.has_choices() { routes::flow_of(frame) } else { 0 };
+        let flow = if self.routes.has_choices() { routes::flow_of(frame, self.address_mask) } else { 0 };
         Some(Address { host: self.owners[at].1 as u32, flow })
     }
 
