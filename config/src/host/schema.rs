@@ -73,7 +73,7 @@ pub(super) static PORT: Table = table(
 );
 pub(super) static DCQCN: Table = table(
     "[dcqcn]",
-    "DCQCN. What is not set is that of `parameters`, increases scaled to the rate of the connection.",
+    "DCQCN. What is not set is that of `parameters`, increases scaled to the rate of the connection. \"connectx\" is another form, too: CNPs cut the rate at the end of a `cut_period` in which one came, alpha is looked at once per `alpha_period`, and of cuts in a row the first alone lowers the target.",
     &[
         key(
             "parameters",

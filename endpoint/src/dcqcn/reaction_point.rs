@@ -89,9 +89,12 @@ pub enum ParamError {
     /// A cut would be shifted away.
     #[error("rate shift {0} is above 10")]
     Shift(u32),
-    /// A timer, byte threshold or increase is zero.
-    #[error("timers, byte threshold and increases must not be zero")]
-    Zero,
+    /// A timer, byte threshold or increase of this name is zero.
+    #[error("{0} must not be zero")]
+    Zero(&'static str),
+    /// What is looked at once per `cut_period` has none.
+    #[error("cut_period must not be zero in the form of ConnectX, which looks at CNPs once per such time")]
+    CutPeriod,
     /// More than all is left by a cut.
     #[error("a cut can not leave {0} % of the rate")]
     Percent(u32),
@@ -158,15 +161,26 @@ impl Params {
         let (min, max) = (self.min_rate, self.max_rate);
         let rates = [min, self.initial_rate, self.first_cnp_rate.unwrap_or(max)];
         let odd_rate = rates.into_iter().find(|rate| min == 0 || !(min..=max).contains(rate));
-        let steps = [self.alpha_period, self.increase_period, self.byte_threshold, self.additive, self.hyper];
+        let steps = [
+            ("alpha_period", self.alpha_period),
+            ("increase_period", self.increase_period),
+            ("byte_threshold", self.byte_threshold),
+            ("additive", self.additive),
+            ("hyper", self.hyper),
+        ];
+        let zero = steps.into_iter().find(|(_, step)| *step == 0);
         match self {
             _ if self.gain > 1024 => Err(ParamError::Gain(self.gain)),
             _ if self.initial_alpha > 1023 => Err(ParamError::Alpha(self.initial_alpha)),
             _ if self.rate_shift > 10 => Err(ParamError::Shift(self.rate_shift)),
             _ if self.min_left_percent > 100 => Err(ParamError::Percent(self.min_left_percent)),
-            _ if steps.contains(&0) => Err(ParamError::Zero),
-            _ if self.cut_period == 0 && self.evaluation == Evaluation::PerPeriod => Err(ParamError::Zero),
-            _ => odd_rate.map_or(Ok(()), |rate| Err(ParamError::Rates { min, rate, max })),
+            _ if self.cut_period == 0 && self.evaluation == Evaluation::PerPeriod => {
+                Err(ParamError::CutPeriod)
+            }
+            _ => {
+                zero.map_or(Ok(()), |(name, _)| Err(ParamError::Zero(name)))?;
+                odd_rate.map_or(Ok(()), |rate| Err(ParamError::Rates { min, rate, max }))
+            }
         }
     }
 }

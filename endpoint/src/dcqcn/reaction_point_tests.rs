@@ -289,7 +289,7 @@ fn connectx_cuts_at_the_end_of_a_period_with_a_cnp_and_the_paper_at_once() {
     mlx.handle_timeout(33_000);
     assert!(mlx.rate() < second);
     let zero = Params { cut_period: 0, ..Params::connectx(G40) };
-    assert_eq!(RateControl::new(zero, 0).err(), Some(ParamError::Zero));
+    assert_eq!(RateControl::new(zero, 0).err(), Some(ParamError::CutPeriod));
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn contradictory_parameters_are_refused() {
     assert_eq!(refuse(&|p| p.gain = 1025), ParamError::Gain(1025));
     assert_eq!(refuse(&|p| p.initial_alpha = 1024), ParamError::Alpha(1024));
     assert_eq!(refuse(&|p| p.rate_shift = 11), ParamError::Shift(11));
-    assert_eq!(refuse(&|p| p.increase_period = 0), ParamError::Zero);
+    assert_eq!(refuse(&|p| p.increase_period = 0), ParamError::Zero("increase_period"));
     assert_eq!(refuse(&|p| p.min_left_percent = 101), ParamError::Percent(101));
     assert!(matches!(refuse(&|p| p.min_rate = 0), ParamError::Rates { .. }));
     assert!(matches!(refuse(&|p| p.initial_rate = G40 + 1), ParamError::Rates { .. }));

@@ -172,11 +172,39 @@ impl Known {
 /// How computations began, by their hosts and ends.
 type Ended = BTreeMap<(u32, Nanos), Began>;
 
+/// What ranks did before messages of a collective.
+struct Course<'a> {
+    ended: &'a Ended,
+    /// When each host could send its first message, and when it had the first one of another, ns.
+    first: BTreeMap<u32, [Nanos; 2]>,
+}
+
+impl<'a> Course<'a> {
+    fn new(ended: &'a Ended, all: &[Sent<'_>]) -> Self {
+        let mut first: BTreeMap<u32, [Nanos; 2]> = BTreeMap::new();
+        let mut note = |host, which: usize, at: Option<Nanos>| {
+            let times = first.entry(host).or_insert([Nanos::MAX; 2]);
+            times[which] = times[which].min(at.unwrap_or(Nanos::MAX));
+        };
+        for message in all {
+            note(message.known.ends.0, 0, message.flow.start_ns);
+            note(message.known.ends.1, 1, message.end());
+        }
+        Self { ended, first }
+    }
+
+    /// A message that could be sent at `start`, and whose host waited for no computation after `since`, is the first thing its rank
+    /// has to do with the collective: what came before was none of it.
+    fn joins(&self, host: u32, start: Nanos, since: Nanos) -> bool {
+        self.first.get(&host).is_some_and(|[sent, heard]| start <= *sent && since < *heard)
+    }
+}
+
 /// What a message could not be sent before.
 struct Wait {
     /// Its host computed for so long, ns.
     computed: Nanos,
-    /// Its rank began so much late, ns.
+    /// Its rank began so much late, or came to the collective, ns.
     late: Nanos,
     /// Its host waited for neither before this, ns.
     since: Nanos,
@@ -195,18 +223,18 @@ impl Sent<'_> {
     }
 
     /// Goes back over the computations before it, no further than to `from`.
-    fn wait(&self, ended: &Ended, from: Nanos) -> Wait {
+    fn wait(&self, course: &Course<'_>, from: Nanos) -> Wait {
         let host = self.known.ends.0;
         let start = self.flow.start_ns.unwrap_or(0);
         let (mut since, mut is_start) = (start, start == self.known.start);
         while since > from
             && !is_start
-            && let Some(began) = ended.get(&(host, since)).filter(|began| began.at < since)
+            && let Some(began) = course.ended.get(&(host, since)).filter(|began| began.at < since)
         {
             (since, is_start) = (began.at, began.is_start);
         }
         let since = since.max(from);
-        let late = if is_start { since - from } else { 0 };
+        let late = if is_start || course.joins(host, start, since) { since - from } else { 0 };
         Wait { computed: start.max(from) - since, late, since }
     }
 
@@ -222,8 +250,8 @@ impl Sent<'_> {
     }
 
     /// What it lost most time by, and how much. `since`: the first message of its step could be sent then, and the last at `begun`.
-    fn cause(&self, ended: &Ended, (since, begun): (Nanos, Nanos)) -> (&'static str, Nanos) {
-        let Wait { computed, late, .. } = self.wait(ended, since);
+    fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (&'static str, Nanos) {
+        let Wait { computed, late, .. } = self.wait(course, since);
         let before = [("start", late), ("compute", computed)];
         let most = before.into_iter().chain(self.lost(begun)).rev().max_by_key(|(_, ns)| *ns);
         most.filter(|(_, ns)| *ns > 0).unwrap_or(("none", 0))
@@ -287,17 +315,18 @@ fn result(
     steps: &BTreeMap<u32, Vec<Sent<'_>>>,
     (span, computed): (Option<Span>, &Ended),
 ) -> CollectiveResult {
+    let all: Vec<Sent<'_>> = steps.values().flatten().copied().collect();
+    let course = Course::new(computed, &all);
     let step = |(step, messages): (&u32, &Vec<Sent<'_>>)| StepResult {
         step: *step,
         messages: messages.len(),
         start_ns: start(messages),
         end_ns: last(messages).and_then(|m| m.end()),
         straggler: late(messages).map(|m| {
-            let (cause, late) = m.cause(computed, begun(messages));
+            let (cause, late) = m.cause(&course, begun(messages));
             m.straggler(cause, late)
         }),
     };
-    let all: Vec<Sent<'_>> = steps.values().flatten().copied().collect();
     let last = last(&all);
     let start = start(&all).into_iter().chain(span.and_then(|span| span.begin)).min();
     let arrived = last.and_then(|m| m.end()).filter(|_| !span.is_some_and(|span| span.open));
@@ -322,7 +351,7 @@ fn result(
             time_ns: time,
             algbw_bytes_per_s: bandwidth((1, 1)),
             busbw_bytes_per_s: collective.bus.and_then(bandwidth),
-            straggler: late(&all).and_then(|late| straggler(late, start.unwrap_or(0), &all, computed)),
+            straggler: late(&all).and_then(|late| straggler(late, start.unwrap_or(0), &all, &course)),
         },
         steps: steps.iter().map(step).collect(),
     }
@@ -330,7 +359,7 @@ fn result(
 
 /// Goes back from the message that ended last to those it waited for, and to the begin of the collective; who of their senders added
 /// most, and by what.
-fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], computed: &Ended) -> Option<Straggler> {
+fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>) -> Option<Straggler> {
     // Who got the last byte of something when: what was sent then waited for it.
     let arrivals = all.iter().filter_map(|m| Some(((m.known.ends.1, m.end()?), *m)));
     let arrivals: BTreeMap<(u32, Nanos), Sent<'_>> = arrivals.collect();
@@ -340,7 +369,7 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], computed: &Ended) ->
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
         let host = message.known.ends.0;
-        let wait = message.wait(computed, from);
+        let wait = message.wait(course, from);
         let before = [("start", wait.late), ("compute", wait.computed)];
         for (cause, ns) in before.into_iter().chain(message.lost(begun)) {
             added.entry((host, cause)).or_insert((0, message)).0 += ns;

@@ -373,8 +373,5 @@ mod tests {
             let at = key.split('.').fold(config, |at, key| &at["properties"][key]);
             assert!(at.is_null(), "{key}");
         }
-        let format =
-            said("", "protocol = \"rclink\"", "", "[switch.config.port_defaults]\nformat = \"standard\"");
-        assert!(format.contains("`host.rclink.format` says"), "{format}");
     }
 }

@@ -204,6 +204,40 @@ fn stragglers_are_named_with_the_cause() {
     assert!(late > 20_000, "{late}");
 }
 
+/// A rank that comes to a collective late because it waited for something else is the straggler by that, at both levels.
+#[test]
+fn a_rank_that_waited_for_another_message_is_the_straggler() {
+    let dir = tempfile::tempdir().unwrap();
+    let operations = r#"{"rank":0,"id":1,"op":"send","to":1,"bytes":5000000}
+{"rank":1,"id":1,"op":"recv","from":0}
+{"rank":0,"id":2,"op":"all_reduce","bytes":30000}
+{"rank":1,"id":2,"op":"all_reduce","bytes":30000,"after":[1]}
+{"rank":2,"id":2,"op":"all_reduce","bytes":30000}
+"#;
+    let file = dir.path().join("o.jsonl");
+    std::fs::write(&file, operations).unwrap();
+    for level in ["packet", "flow"] {
+        let text = format!(
+            "name = \"x\"\nlevel = \"{level}\"\nstop_time = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[[workload]]\nkind = \"operations\"\n\
+             file = {file:?}\n"
+        );
+        let report = run(&load("x.toml", &text).unwrap_or_else(|e| panic!("{e}"))).unwrap();
+        let of = |bytes: u64| report.collectives.iter().find(|c| c.identity.bytes == Some(bytes)).unwrap();
+        let all_reduce = of(30_000);
+        let late = all_reduce.figures.straggler.clone().unwrap();
+        assert_eq!((late.host.as_str(), late.cause), ("h1", "start"), "{level}: {late:?}");
+        // It came when 5 MB had arrived, after some 434 us; the sum takes 12 us.
+        let time = all_reduce.figures.time_ns.unwrap();
+        assert!((5_000..15_000).contains(&(time - late.late_ns)), "{level}: {late:?} of {time}");
+        let first = all_reduce.steps[0].straggler.clone().unwrap();
+        assert_eq!(
+            (first.host.as_str(), first.cause, first.late_ns),
+            ("h1", "start", late.late_ns),
+            "{level}"
+        );
+    }
+}
+
 /// A rank that begins late is the straggler, by as much as it is late: of every kind, at every level.
 #[test]
 fn a_rank_that_begins_late_is_the_straggler() {

@@ -348,7 +348,8 @@ pub(super) fn run(
     if plan.links.iter().any(|link| link.spec.loss > 0.0) {
         return Err(fixed("topology.file", "links lose nothing, and one in this file has an error rate"));
     }
-    let Traffic { flows: mut planned, ops, .. } = flows(spec, &plan, &routes, &Collectives::default())?;
+    let Traffic { flows: mut planned, ops, collectives } =
+        flows(spec, &plan, &routes, &Collectives::default())?;
     let waits = ops.iter().any(|op| !op.after.is_empty());
     if waits {
         let why = "every flow begins at a time of its own there, and some of this file begin when others have ended (steps of \
@@ -409,7 +410,11 @@ pub(super) fn run(
         };
         stopped = progress(at).is_break();
     }
-    Ok(report(spec, &plan, &planned, &config, sim, stopped))
+    let mut report = report(spec, &plan, &planned, &config, sim, stopped);
+    if !collectives.is_empty() {
+        report.why.push("The messages of collectives are reported as flows alone: time, algbw, busbw and straggler are those of profile = \"weir\".".into());
+    }
+    Ok(report)
 }
 
 /// Start to last ACK of a flow of so many bytes that is alone on its links: frames back to back, and an ACK for each on the way

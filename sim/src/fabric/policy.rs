@@ -161,6 +161,14 @@ impl Policy {
         let profiles = said.get("buffer").and_then(|buffer| buffer.get("profile")).and_then(Value::as_array);
         for profile in profiles.into_iter().flatten() {
             let name = profile.get("name").and_then(Value::as_str).unwrap_or_default();
+            if let Self::Hpcc { .. } = self
+                && let Some(key) = ["xon", "xon_offset"].into_iter().find(|key| profile.get(key).is_some())
+            {
+                return Err(wrong(format!(
+                    "`{key}` of the profile \"{name}\" has no effect: groups of hpcc resume by its own `resume_offset`; set that of \
+                     the policy and take `{key}` out, or use another policy"
+                )));
+            }
             let key = ["dynamic_th", "static_th"].into_iter().find(|key| profile.get(key).is_some());
             let index = config.buffer.profiles.iter().position(|known| known == name);
             let (Some(key), Some(index)) = (key, index) else { continue };

@@ -282,6 +282,10 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
             "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"100KB\"",
             "`dynamic_th` instead of `static_th`",
         ),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nxon_offset = \"40KB\"",
+            "`xon_offset` of the profile \"lossless\" has no effect: groups of hpcc resume by its own `resume_offset`",
+        ),
         ("policy = \"dt\"\n[switch]\ncore = \"islip\"", "take `switch.core` out"),
         (
             "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossy\"\ndynamic_th = -3",

@@ -5,7 +5,7 @@ use super::policy::Policy;
 use super::report::{HeadroomPool, HostResult, LinkResult, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_config::{Config, WatchdogAction, WatchdogConfig};
+use weir_config::{Config, PgConfig, SharedLimit, WatchdogAction, WatchdogConfig};
 use weir_dataplane::drops::DropReason;
 use weir_layout::counted;
 
@@ -167,10 +167,22 @@ fn no_pfc(report: &Report, config: &Config, limit: &str) -> Option<String> {
         return None;
     }
     let none = if report.host_pfc() > 0 { "No switch sent PFC" } else { "No PFC was sent" };
-    if config.ports.iter().all(|port| port.pfc.enable == 0 || !port.pfc.tx) {
+    if config.ports.iter().all(|port| port.pfc.enable == 0) {
         return Some(format!("{none}: no port has a priority with PFC enabled."));
     }
+    if config.ports.iter().all(|port| port.pfc.enable == 0 || !port.pfc.tx) {
+        return Some(format!(
+            "{none}: ports with priorities enabled obey it alone (`pfc` has `tx = false`)."
+        ));
+    }
     let (switch, port) = fullest(report, |p| p.pg_peak)?;
+    let lossless = || config.ports.iter().flat_map(|port| &port.pgs).filter(|pg| pg.lossless);
+    let fixed = |pg: &PgConfig| matches!(pg.shared, SharedLimit::Static(_));
+    let limit = match (lossless().any(fixed), lossless().all(fixed)) {
+        (_, true) => "`static_th`".to_owned(),
+        (true, false) => format!("`static_th`, or {limit}"),
+        (false, false) => limit.to_owned(),
+    };
     Some(format!(
         "{none}: the fullest lossless priority group ({} port {}) held {} shared bytes, and no \
          group reached its limit ({limit}) of the {} shared bytes.",
@@ -284,6 +296,13 @@ fn drops<'a>(
                 switch.name,
                 port.port,
                 list.join(", ")
+            );
+        }
+        if of_headroom && context.config.iter().flat_map(|c| &c.ports).all(|port| !port.pfc.tx) {
+            return format!(
+                "{} port {} dropped {count} ({name}): nobody was asked to stop, since ports send no PFC. Remedy: `tx = true` of `pfc` \
+                 in [switch.config.port_defaults].",
+                switch.name, port.port
             );
         }
         if of_headroom && is_full_before_headroom(context, port) {

@@ -73,6 +73,32 @@ fn one_is_no_plural() {
     }
 }
 
+/// Why nobody was asked to stop: for want of a priority, of leave to ask, of bytes.
+#[test]
+fn why_there_is_no_pfc_is_said_as_it_is() {
+    let of = |more: &str| {
+        play(&format!(
+            "name = \"s\"\nstop_time = \"50ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+             [switch.config.port_defaults]\nmtu = 1600\n{more}[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"600KB\"\n"
+        ))
+        .unwrap()
+        .why
+    };
+    let says = |why: &[String], what: &str| assert!(why.iter().any(|w| w.contains(what)), "{what}: {why:#?}");
+    says(&of("pfc = { enable = [] }\n"), "No PFC was sent: no port has a priority with PFC enabled.");
+    let silent = of(
+        "pfc = { enable = [3], tx = false }\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -6\n",
+    );
+    says(&silent, "No PFC was sent: ports with priorities enabled obey it alone (`pfc` has `tx = false`).");
+    says(&silent, "nobody was asked to stop, since ports send no PFC. Remedy: `tx = true`");
+    let fixed = of("[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"2MB\"\n");
+    says(&fixed, "no group reached its limit (`static_th`) of");
+    says(
+        &of("[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 7\n"),
+        "its limit (alpha x free) of",
+    );
+}
+
 /// A refusal names the key and its line, of the profile that knows few, too.
 #[test]
 fn keys_of_switches_that_the_published_profile_refuses_are_named() {

@@ -27,7 +27,7 @@ const NS_PER_METRE: u64 = 5;
 const COPIED: usize = 1024;
 
 /// Keys of the configuration of a switch that a fabric has an answer for itself, and which.
-pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 25] = [
+pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 26] = [
     ("port", "the topology makes the ports"),
     ("mirror", "no host looks at copies"),
     ("lag", "routing divides flows among links"),
@@ -39,6 +39,7 @@ pub(super) const NOT_OF_A_FABRIC: [(&str, &str); 25] = [
     ("mcast_snooping", "groups are those of the workloads"),
     ("mgmt", "nobody looks at a switch while it is played"),
     ("lab", "the traffic is that of [[workload]]"),
+    ("port_defaults.format", "`host.protocol` and `host.rclink.format` say the format of frames"),
     ("port_defaults.vlan", "hosts send no tags, and the topology makes one network of them"),
     ("port_defaults.rate", "`link.rate` and `trunk.rate` say how fast ports are"),
     ("port_defaults.cable", "`link.delay` and `trunk.delay` say how long cables are"),
@@ -68,13 +69,10 @@ fn has(table: &Table, path: &str) -> bool {
 /// The configuration of one switch: that of the spec, and a port per link of the node.
 pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
     let mut table = spec.switch.config.clone();
-    let of_rclink = (spec.host.protocol == Protocol::Rclink)
-        .then_some(("port_defaults.format", "`host.rclink.format` says the format of frames"));
-    let faults =
-        NOT_OF_A_FABRIC.into_iter().chain(of_rclink).filter(|(key, _)| has(&table, key)).map(|(key, why)| {
-            let (what, must) = (format!("switch.config.{key}"), format!("absent: {why}; take it out"));
-            Err(FabricError::Range { what, got: "set".into(), must })
-        });
+    let faults = NOT_OF_A_FABRIC.into_iter().filter(|(key, _)| has(&table, key)).map(|(key, why)| {
+        let (what, must) = (format!("switch.config.{key}"), format!("absent: {why}; take it out"));
+        Err(FabricError::Range { what, got: "set".into(), must })
+    });
     faults.collect::<Faults>().refuse()?;
     policy::take(&mut table);
     fn section<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {

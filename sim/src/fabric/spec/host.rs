@@ -278,7 +278,8 @@ pub enum FirmwareAlgorithm {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DcqcnSpec {
-    /// ConnectX defaults instead of the paper's.
+    /// The form of ConnectX adapters with their defaults, in place of the paper's: CNPs cut the rate at the end of a `cut_period` in which
+    /// one came, alpha is looked at once per `alpha_period`, and of cuts in a row the first alone lowers the target.
     pub connectx: bool,
     /// Gain of alpha, 1024ths.
     #[schemars(extend("x-default" = rate_control::usual(|p| p.gain)))]
@@ -298,7 +299,7 @@ pub struct DcqcnSpec {
     /// Alpha decays after each such time without a CNP.
     #[schemars(extend("x-default" = rate_control::usual(|p| Duration::of(p.alpha_period))))]
     pub alpha_period: Option<Duration>,
-    /// One cut per such time.
+    /// One cut per such time, after a CNP; with `connectx` at the end of one in which a CNP came.
     #[schemars(extend("x-default" = rate_control::usual(|p| Duration::of(p.cut_period))))]
     pub cut_period: Option<Duration>,
     /// Bytes between two increases.
