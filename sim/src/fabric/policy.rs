@@ -69,6 +69,8 @@ fn wrong(problem: impl std::fmt::Display) -> FabricError {
     FabricError::Policy(problem.to_string())
 }
 
+const NO_CONTROL: &str = "a published model has no pool for CNPs";
+
 /// Takes `buffer.policy` out of a switch configuration: the rest is one that runs on DPDK.
 pub(super) fn take(config: &mut Table) -> Option<Value> {
     config.get_mut("buffer")?.as_table_mut()?.remove("policy")
@@ -158,26 +160,66 @@ impl Policy {
     /// # Errors
     /// [`FabricError::Policy`]: the first that has none.
     pub(super) fn check_limits(&self, said: &Table, config: &Config) -> Result<(), FabricError> {
-        let profiles = said.get("buffer").and_then(|buffer| buffer.get("profile")).and_then(Value::as_array);
+        let buffer = said.get("buffer");
+        let idle_pools: &[(&str, &str)] = match self {
+            Self::Weir {} => &[],
+            Self::Hpcc { .. } => &[
+                ("egress_lossy_pool", "hpcc has one pool, and no limit at egress"),
+                ("control_bytes", NO_CONTROL),
+            ],
+            Self::Reverie { .. } => &[
+                ("egress_lossy_pool", "reverie has one pool for lossless and lossy frames, `shared_pool`"),
+                ("control_bytes", NO_CONTROL),
+            ],
+            Self::Dt {} | Self::Abm { .. } => &[("control_bytes", NO_CONTROL)],
+        };
+        if let Some((key, why)) =
+            idle_pools.iter().find(|(key, _)| buffer.is_some_and(|b| b.get(key).is_some()))
+        {
+            return Err(wrong(format!(
+                "`buffer.{key}` has no effect: {why}; take it out, or use another policy"
+            )));
+        }
+        let profiles = buffer.and_then(|buffer| buffer.get("profile")).and_then(Value::as_array);
         for profile in profiles.into_iter().flatten() {
             let name = profile.get("name").and_then(Value::as_str).unwrap_or_default();
-            if let Self::Hpcc { .. } = self
-                && let Some(key) = ["xon", "xon_offset"].into_iter().find(|key| profile.get(key).is_some())
-            {
-                return Err(wrong(format!(
-                    "`{key}` of the profile \"{name}\" has no effect: groups of hpcc resume by its own `resume_offset`; set that of \
-                     the policy and take `{key}` out, or use another policy"
-                )));
-            }
-            let key = ["dynamic_th", "static_th"].into_iter().find(|key| profile.get(key).is_some());
             let index = config.buffer.profiles.iter().position(|known| known == name);
-            let (Some(key), Some(index)) = (key, index) else { continue };
-            let without = |why: &str, remedy: &str| {
+            let Some(index) = index else { continue };
+            let idle = |key: &str, why: &str, remedy: &str| {
                 Err(wrong(format!(
                     "`{key}` of the profile \"{name}\" has no effect: {why}; {remedy}, or use another policy"
                 )))
             };
             let queues = || config.ports.iter().flat_map(|port| &port.queues).filter(|q| q.profile == index);
+            let groups = || config.ports.iter().flat_map(|port| &port.pgs).filter(|pg| pg.profile == index);
+            if let Self::Hpcc { .. } = self
+                && let Some(key) = ["xon", "xon_offset"].into_iter().find(|key| profile.get(key).is_some())
+            {
+                return idle(
+                    key,
+                    "groups of hpcc resume by its own `resume_offset`",
+                    "set that, and take it out",
+                );
+            }
+            if profile.get("reserved").is_some() {
+                match self {
+                    Self::Weir {} => {}
+                    Self::Hpcc { .. } => {
+                        return idle(
+                            "reserved",
+                            "each port of hpcc has its own `reserve`",
+                            "set that, and take it out",
+                        );
+                    }
+                    _ if groups().next().is_none() => {
+                        return idle("reserved", "a published model has no reserve at egress", "take it out");
+                    }
+                    _ => {}
+                }
+            }
+            let key = ["dynamic_th", "static_th"].into_iter().find(|key| profile.get(key).is_some());
+            let Some(key) = key else { continue };
+            let without = |why: &str, remedy: &str| idle(key, why, remedy);
             let mut lossy = config.ports.iter().flat_map(|port| {
                 let of_profile = move |pg: &&PgConfig| pg.profile == index && !pg.lossless;
                 port.pgs.iter().filter(of_profile).map(move |pg| (port, pg))

@@ -118,6 +118,12 @@ fn profiles_count_under_every_policy() {
     }
 }
 
+/// A profile of 60 KB of headroom and a reserve of 4 KiB, which hpcc has without being told.
+fn lossless(policy: &str) -> String {
+    let reserved = if policy.contains("hpcc") { "" } else { "\nreserved = \"4KiB\"" };
+    format!("[[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"60KB\"{reserved}")
+}
+
 /// n groups that fill alike pause when each has u of the shared part: u = alpha (pool - n u), so u = alpha pool / (1 + n alpha).
 /// Beside that a group holds its reserve and what comes after the pause.
 #[test]
@@ -125,8 +131,7 @@ fn groups_pause_where_the_formula_of_their_policy_says() {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h3\"\nbytes = \"4MB\"\n";
     let senders = 3.0;
     for (policy, th) in [("hpcc", -1), ("hpcc", -3), ("dt", 0), ("dt", -2)] {
-        let profile =
-            "[[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"60KB\"\nreserved = \"4KiB\"";
+        let profile = lossless(policy);
         let report = play(&format!("policy = \"{policy}\"\n{profile}\ndynamic_th = {th}"), incast);
         let (alpha, size, headroom, reserve) = (2f64.powi(th), 2_097_152.0, 60_000.0, 4096.0);
         // Both take a headroom and a reserve per port, of which there are four; dt one of each lossless group, which
@@ -173,8 +178,6 @@ fn limits_of_lossy_profiles_count_where_a_model_has_a_word_for_them() {
 #[test]
 fn a_report_has_the_shared_bytes_of_the_policy() {
     let small = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h3\"\nbytes = \"10KB\"\n";
-    let profile =
-        "[[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"60KB\"\nreserved = \"4KiB\"";
     let of_model = 2_097_152 - 4 * (60_000 + 4096);
     for (policy, shared, limit) in [
         ("\"hpcc\"", of_model, "(alpha x free)"),
@@ -187,14 +190,15 @@ fn a_report_has_the_shared_bytes_of_the_policy() {
         ("\"reverie\"", 2_097_152 - 4 * 60_000, "(alpha x free, over the congested groups of its priority)"),
         ("{ kind = \"reverie\", shared_pool = \"900KB\" }", 900_000, "its priority)"),
     ] {
-        let report = play(&format!("policy = {policy}\n{profile}"), small);
+        let report = play(&format!("policy = {policy}\n{}", lossless(policy)), small);
         assert_eq!(report.switches[0].shared, shared, "{policy}");
         let end = format!("{limit} of the {shared} shared bytes.");
         assert!(report.why.iter().any(|why| why.ends_with(&end)), "{policy}: {:?}", report.why);
     }
     // Weir's own has a part for control frames, too.
+    let profile = lossless("weir");
     let own = play(&format!("policy = \"weir\"\n{profile}"), small);
-    assert_eq!(own.switches, play(profile, small).switches);
+    assert_eq!(own.switches, play(&profile, small).switches);
     assert_ne!(own.switches[0].shared, of_model);
 }
 
@@ -285,6 +289,23 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
         (
             "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nxon_offset = \"40KB\"",
             "`xon_offset` of the profile \"lossless\" has no effect: groups of hpcc resume by its own `resume_offset`",
+        ),
+        (
+            "policy = \"hpcc\"\negress_lossy_pool = \"500KB\"",
+            "`buffer.egress_lossy_pool` has no effect: hpcc has one pool",
+        ),
+        (
+            "policy = \"reverie\"\negress_lossy_pool = \"500KB\"",
+            "reverie has one pool for lossless and lossy frames",
+        ),
+        ("policy = \"abm\"\ncontrol_bytes = \"64KB\"", "`buffer.control_bytes` has no effect"),
+        (
+            "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nreserved = \"9KB\"",
+            "`reserved` of the profile \"lossless\" has no effect: each port of hpcc has its own `reserve`",
+        ),
+        (
+            "policy = \"dt\"\n[[switch.config.buffer.profile]]\nname = \"egress_lossy\"\nreserved = \"9KB\"",
+            "`reserved` of the profile \"egress_lossy\" has no effect: a published model has no reserve at egress",
         ),
         ("policy = \"dt\"\n[switch]\ncore = \"islip\"", "take `switch.core` out"),
         (
