@@ -139,6 +139,15 @@ fn class(text: &str) -> Option<[u8; 3]> {
 }
 
 impl Departure {
+    /// Half a unit of the last digit by which [`Self::queued`] is told, ns.
+    pub fn rounding(&self) -> u64 {
+        match self.queued {
+            0..1_000_000 => 0,
+            1_000_000..1_000_000_000 => 500,
+            _ => 500_000,
+        }
+    }
+
     /// `p1 queue 3 after 2.000us (1.000us queued), 123 bytes behind it, marked CE`.
     fn read(text: &str) -> Option<Self> {
         let (text, marked) = match text.strip_suffix(", marked CE") {

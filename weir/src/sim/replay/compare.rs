@@ -1,40 +1,28 @@
-//! Where the replay of a capture differs from what was written beside its frames.
+//! Where the replay of a capture differs from what was written beside its frames: each frame is judged ([`super::judge`]), in the order in
+//! which they came, then the order in which they left, then what the losses come to.
 
-use super::order;
-use super::others::Others;
-use super::phase::{self, Losses, OtherLimit, is_crowded_out};
+use super::judge::{Finding, GROUPS, Known, Other, Past, class, departure, lookup, mark, verdict};
+use super::order::Turns;
+use super::others::{OtherFrames, Others};
+use super::phase::{self, Losses, OtherLimit};
+use super::sides::{Sides, XOFF, as_of_one_lcore, text};
+use super::{limits, order, pause};
 use std::collections::{BTreeMap, BTreeSet};
-use weir_config::{Config, MarkPoint, WredConfig};
-use weir_mgmt::admin::comment::{Departure, FrameHistory};
-
-/// The word of a frame that was not followed beyond its arrival, or went no further.
-const CONSUMED: &str = "consumed";
-/// A frame to a group that nobody has joined.
-const NO_RECEIVER: &str = "lookup.no_receiver";
-/// The word of a frame that made its group pause the peer.
-pub const XOFF: &str = "admitted, Xoff is sent";
-
-/// How deep a queue of another lcore, or each of several, was when a frame came.
-const DEPTHS: &str = "the depth of their queue when they came is not known";
-
-/// Who had joined a group before the capture began, and which ports had routers; nobody joins in a replay.
-const GROUPS: &str = "which ports had joined their groups, or had routers, is not known";
-
-/// What held a port back until its watchdog acted.
-const PAUSES: &str = "pauses that came to a port until its watchdog acted are not in the file";
+use weir_config::Config;
+use weir_mgmt::admin::comment::FrameHistory;
 
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Number of the frame in the capture.
     pub frame: u64,
-    /// What: `class`, `lookup`, `verdict`, `pause`, `departure`, `mark`, `order`.
+    /// What: `class`, `lookup`, `verdict`, `pause`, `departure`, `mark`, `order`, `limit`.
     pub what: &'static str,
     /// As it was captured.
     pub captured: String,
     /// As it is now.
     pub replayed: String,
-    /// It may be one of phase alone: which frame finds the last room of a full queue, or what follows from that.
+    /// It may be one of phase alone: which frame finds the last room, or what follows from that.
     pub phase: bool,
 }
 
@@ -43,7 +31,7 @@ pub struct Difference {
 pub enum Verdict {
     /// Nothing that could be judged differs.
     Pass,
-    /// Which frames found the last room of a full queue, and nothing else.
+    /// Which frames found the last room of a full queue, or brought their group to Xoff, and nothing else.
     SameTotals,
     /// Something differs.
     Fail,
@@ -122,10 +110,6 @@ pub struct Lacks {
 pub struct Comparison {
     /// What the capture lacks.
     pub lacks: Lacks,
-    /// Frames that the replay sends elsewhere.
-    pub elsewhere: BTreeSet<u64>,
-    /// Of those some to groups: from here on the replay holds what the switch did not, or the other way about.
-    pub groups_apart: bool,
     /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
     pub compared: BTreeMap<&'static str, Compared>,
     /// What the file does not tell, and what could not be judged for that, how often.
@@ -156,27 +140,51 @@ pub fn compare(
     lacks: Lacks,
 ) -> Comparison {
     let totals = [captured, replayed].map(Totals::of);
+    let captured: Vec<FrameHistory> = captured.iter().map(as_of_one_lcore).collect();
+    let sides = [&captured[..], replayed];
+    let others = OtherFrames::of(config, &captured, &lacks);
+    let shifted = pause::shifted(config, sides, came);
+    let known = Known { config, lacks: &lacks, others, shifted };
+    let mut past = Past { groups_apart: false, others: Others::new(&known, sides, came) };
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
-    let signs = if lacks.others { order::signs(config, [captured, replayed], came) } else { BTreeMap::new() };
-    let mut others = Others::new(config, signs);
-    let mut found = Comparison { lacks, totals, ..Comparison::default() };
+    let mut found = Comparison { totals, ..Comparison::default() };
     // The order in which they came is that of what was decided about them.
     let mut in_order: Vec<&FrameHistory> = captured.iter().collect();
     in_order.sort_by_key(|history| came.get(&history.number).map(|came| (came.at, history.number)));
+    let mut elsewhere = BTreeSet::new();
     for was in in_order {
         let at = came.get(&was.number).map_or(0, |came| came.at);
         match now.get(&was.number) {
-            Some(is) => found.frame(config, was, is, (&mut others, at)),
-            None => found.differ(was.number, "departure", history_text(was), "nothing".into()),
+            Some(is) => found.frame(&known, &mut past, &Sides { was, is, at }, &mut elsewhere),
+            None => found.note(
+                was.number,
+                "departure",
+                Finding::differs("departure", [text(was), "nothing".into()]),
+            ),
         }
     }
-    order::compare(&mut found, config, [captured, replayed], came);
+    let phase = found.differences.iter().any(|difference| difference.phase);
+    for Turns { first, finding, count } in order::judge(&known, &past, sides, came, &elsewhere, phase) {
+        found.note_many(first, "order", finding, count);
+    }
+    // Elsewhere a replay does as the switch did, or differs.
+    if known.others != OtherFrames::TOLD || !known.shifted.is_empty() {
+        for (frame, finding) in limits::judge(&known, &captured, came) {
+            found.note(frame, "limit", finding);
+        }
+    }
     if found.differences.iter().any(|difference| difference.phase) {
-        found.losses = phase::losses(config, [captured, replayed], came);
-        found.other_limit = phase::other_limit(&found.losses, [captured, replayed], came);
+        // What comes behind a frame that others have decided about may follow from that.
+        let until = past.others.first().unwrap_or(u64::MAX);
+        let judged: [Vec<FrameHistory>; 2] =
+            sides.map(|side| side.iter().filter(|history| history.number < until).cloned().collect());
+        let sides = [&judged[0][..], &judged[1]];
+        found.losses = phase::losses(config, sides, came);
+        found.other_limit = phase::other_limit(&found.losses, sides, came);
     }
     found.differences.sort_by_key(|difference| difference.frame);
+    found.lacks = lacks;
     found
 }
 
@@ -193,273 +201,63 @@ impl Comparison {
         }
     }
 
-    fn judge(&mut self, what: &'static str) {
-        self.compared.entry(what).or_default().judged += 1;
+    /// Some frames brought their group to Xoff earlier or later than in the replay.
+    pub fn shifts_pauses(&self) -> bool {
+        self.differences.iter().any(|difference| difference.what == "pause")
     }
 
-    fn lack(&mut self, what: &'static str) {
-        self.compared.entry(what).or_default().lacking += 1;
-    }
-
-    /// Not to be judged, for frames that lack or for another reason.
-    fn pass_over(&mut self, what: &'static str, why: Option<&'static str>) {
-        match why {
-            Some(why) => self.do_not_know(what, why, 1),
-            None => self.lack(what),
-        }
-    }
-
-    /// Why the buffer may have been otherwise full than in the replay, but for frames that lack.
-    fn other_load(&self) -> Option<&'static str> {
-        match self.lacks.pauses.is_empty() {
-            true => self.groups_apart.then_some(GROUPS),
-            false => Some(PAUSES),
-        }
-    }
-
-    /// Why frames may have left a port in another order, but for frames that lack.
-    pub fn other_turns(&self, port: &str) -> Option<&'static str> {
-        match self.lacks.pauses.contains(port) {
-            true => Some(PAUSES),
-            false => self.groups_apart.then_some(GROUPS),
-        }
-    }
-
-    /// What could not be judged, for want of something else than frames.
-    pub fn do_not_know(&mut self, what: &'static str, why: &'static str, count: u64) {
-        *self.unknown.entry(why).or_default().entry(what).or_default() += count;
-    }
-
-    /// A difference that nothing explains.
-    pub fn differ(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
-        self.differences.push(Difference { frame, what, captured, replayed, phase: false });
-    }
-
-    /// The same of a difference that may be one of phase.
-    pub fn differ_in_phase(&mut self, frame: u64, what: &'static str, captured: String, replayed: String) {
-        self.differences.push(Difference { frame, what, captured, replayed, phase: true });
-    }
-
+    /// Judges a frame: each judgement follows from those before it. `elsewhere`: frames that went to other places than in the replay.
     fn frame(
         &mut self,
-        config: &Config,
-        was: &FrameHistory,
-        is: &FrameHistory,
-        (others, at): (&mut Others<'_>, u64),
+        known: &Known<'_>,
+        past: &mut Past<'_>,
+        sides: &Sides<'_>,
+        elsewhere: &mut BTreeSet<u64>,
     ) {
-        let number = was.number;
+        let Sides { was, is, .. } = sides;
+        let number = sides.number();
         self.other_depths += u64::from(was.depth.is_some() && is.depth.is_some() && was.depth != is.depth);
-        self.judge("class");
-        if was.class != is.class {
-            let text = |class: Option<[u8; 3]>| match class {
-                Some([tc, pg, queue]) => format!("tc {tc} pg {pg} queue {queue}"),
-                None => "none".into(),
-            };
-            self.differ(number, "class", text(was.class), text(is.class));
-        }
-        let is_joined = !config.mcast.vlans.is_empty() && is_to_group(was);
-        if was.lookup != is.lookup {
-            if was.lookup == "unknown" {
-                self.learned_since += 1;
-            } else if is_joined {
-                self.do_not_know("lookup", GROUPS, 1);
-                self.groups_apart = true;
-            } else {
-                self.judge("lookup");
-                self.differ(number, "lookup", was.lookup.clone(), is.lookup.clone());
-            }
-            // Nothing behind it can be compared.
-            self.elsewhere.insert(number);
+        self.note(number, "class", class::judge(sides));
+        let place = lookup::judge(known, sides);
+        let members = lookup::members(known, sides, &place);
+        past.groups_apart |= [Some(&place), members.as_ref()].contains(&Some(&Finding::Unknown(GROUPS)));
+        let is_there = place == Finding::Same && members.is_none();
+        self.note(number, "lookup", place);
+        self.note_all(number, "departure", members);
+        if !is_there {
+            elsewhere.insert(number);
             return;
         }
-        self.judge("lookup");
-        let refused_by = refusing_queue(was);
-        if refused_by.is_some() && refused_by == refusing_queue(is) {
-            for what in ["verdict", "departure"] {
-                if self.lacks.own { self.lack(what) } else { self.judge(what) }
-            }
-            return;
-        }
-        let arrival = |history: &FrameHistory| {
-            let lost = history.losses.iter().find(|(port, _)| port.is_empty());
-            lost.map_or(history.verdict.clone(), |(_, reason)| format!("{}: {reason}", history.verdict))
-        };
-        let (before, after) = (arrival(was), arrival(is));
-        let unfollowed =
-            [was, is].iter().any(|history| history.verdict == CONSUMED && history.losses.is_empty());
-        let refused = |history: &FrameHistory| {
-            let of_itself = |reason: &str| !hangs_on_others(reason) && reason != NO_RECEIVER;
-            history.losses.iter().any(|(port, reason)| port.is_empty() && of_itself(reason))
-        };
-        let other_load = self.other_load();
-        let has_no_place = |history: &FrameHistory| is_crowded_out(history) && places(history).is_empty();
-        let has_place = |history: &FrameHistory| !refused(history) && !has_no_place(history);
-        if is_joined && !was.on_its_way && [was, is].into_iter().all(has_place) && places(was) != places(is) {
-            self.do_not_know("departure", GROUPS, 1);
-            self.groups_apart = true;
-            self.elsewhere.insert(number);
-            return;
-        }
-        if !unfollowed {
-            if self.lacks.own && !refused(was) && !refused(is) {
-                self.lack("verdict");
-            } else if before != after
-                && !refused(was)
-                && !refused(is)
-                && (other_load.is_some() || self.lacks.others && others.decide(was, is, at))
-            {
-                self.pass_over("verdict", other_load);
-                if is_crowded_out(was) || is_crowded_out(is) {
-                    // Where it went, and how, follows from that.
-                    self.pass_over("departure", other_load);
-                    return;
-                }
-            } else {
-                self.judge("verdict");
-                let crowded_out = is_crowded_out(was) || is_crowded_out(is);
-                if before != after
-                    && crowded_out
-                    && before != XOFF
-                    && after != XOFF
-                    && !refused(was)
-                    && !refused(is)
-                {
-                    self.differ_in_phase(number, "verdict", before, after);
-                    // Where it went, and how, follows from that.
-                    return;
-                }
-                if before != after {
-                    let what = if before == XOFF || after == XOFF { "pause" } else { "verdict" };
-                    self.differ(number, what, before, after);
-                }
-            }
-        }
-        if unfollowed || was.on_its_way {
-            return;
-        }
-        if self.lacks.own && (is_crowded_out(was) || is_crowded_out(is)) {
-            self.lack("departure");
-            return;
-        }
-        let gone = |history: &FrameHistory| {
-            let mut places: Vec<_> =
-                history.departures.iter().map(|left| (left.port.clone(), left.queue)).collect();
-            places.sort();
-            let losses =
-                history.losses.iter().filter(|(port, _)| !port.is_empty()).cloned().collect::<Vec<_>>();
-            (places, losses)
-        };
-        let other_room = other_load.filter(|_| is_crowded_out(was) || is_crowded_out(is));
-        if let Some(why) = other_room.filter(|_| gone(was) != gone(is)) {
-            self.do_not_know("departure", why, 1);
-            return;
-        }
-        self.judge("departure");
-        if gone(was) != gone(is) {
-            let (before, after) = (history_text(was), history_text(is));
-            match is_crowded_out(was) || is_crowded_out(is) {
-                true => self.differ_in_phase(number, "departure", before, after),
-                false => self.differ(number, "departure", before, after),
-            }
-            return;
-        }
-        for before in &was.departures {
-            let after = is.departures.iter().find(|after| after.port == before.port);
-            let Some(after) = after else { continue };
-            let on_arrival = |wred: WredConfig| wred.mark == MarkPoint::Enqueue;
-            if was.depth.is_none() && curve(config, before).is_some_and(on_arrival) {
-                self.do_not_know("mark", DEPTHS, 1);
-                continue;
-            }
-            let depths = [mark_depth(config, was, before), mark_depth(config, is, after)];
-            let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
-            let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
-            if self.lacks.own && is_another_queue {
-                self.lack("mark");
-                continue;
-            }
-            let differs = before.marked != after.marked;
-            if differs && depths.into_iter().flatten().any(is_drawn) {
-                self.drawn += 1;
-                continue;
-            }
-            // Frames that are not in the file were in the queue, too: with those the mark is what it must be.
-            let must_be = |(wred, depth): (WredConfig, u64)| before.marked == (depth > wred.kmax);
-            if differs && is_another_queue && depths[0].is_some_and(must_be) {
-                self.pass_over("mark", other_load);
-                continue;
-            }
-            self.judge("mark");
-            if differs {
-                let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
-                    let mark = if left.marked { "marked CE" } else { "not marked" };
-                    let depth = decided.map(|(wred, depth)| match wred.mark {
-                        MarkPoint::Dequeue => format!(" with {depth} bytes behind it"),
-                        MarkPoint::Enqueue => format!(" with {depth} bytes in its queue when it came"),
-                    });
-                    format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
-                };
-                let (was, is) = (text(before, depths[0]), text(after, depths[1]));
-                // Each is what the curve makes of its own depth, which other frames before it have moved.
-                let follows = |left: &Departure, decided: Option<(WredConfig, u64)>| {
-                    decided.is_some_and(|(wred, depth)| left.marked == (depth > wred.kmax))
-                };
-                match is_another_queue && follows(before, depths[0]) && follows(after, depths[1]) {
-                    true => self.differ_in_phase(number, "mark", was, is),
-                    false => self.differ(number, "mark", was, is),
-                }
-            }
+        let verdict = verdict::judge(known, past, sides);
+        let departure = departure::judge(known, past, sides, verdict.as_ref());
+        let left_alike = departure == Some(Finding::Same);
+        self.note_all(number, "verdict", verdict);
+        self.note_all(number, "departure", departure);
+        if left_alike {
+            self.note_all(number, "mark", mark::judge(known, past, sides));
         }
     }
-}
 
-/// Whether a frame is one of those that go to whoever has joined.
-fn is_to_group(history: &FrameHistory) -> bool {
-    history.lookup == "multicast" || history.lookup.starts_with("group ")
-}
+    fn note_all(&mut self, frame: u64, what: &'static str, findings: impl IntoIterator<Item = Finding>) {
+        findings.into_iter().for_each(|finding| self.note(frame, what, finding));
+    }
 
-/// Ports to which a frame was to go.
-fn places(history: &FrameHistory) -> BTreeSet<&str> {
-    let left = history.departures.iter().map(|left| left.port.as_str());
-    let lost = history.losses.iter().map(|(port, _)| port.as_str());
-    left.chain(lost).filter(|port| !port.is_empty()).collect()
-}
+    fn note(&mut self, frame: u64, what: &'static str, finding: Finding) {
+        self.note_many(frame, what, finding, 1);
+    }
 
-/// The curve that decided about the mark of a frame that left so.
-fn curve(config: &Config, left: &Departure) -> Option<WredConfig> {
-    let port = config.ports.iter().find(|port| port.name == left.port)?;
-    port.queues.get(usize::from(left.queue))?.wred
-}
-
-/// The curve, and the depth it was asked for, bytes, where that is known.
-fn mark_depth(config: &Config, history: &FrameHistory, left: &Departure) -> Option<(WredConfig, u64)> {
-    let wred = curve(config, left)?;
-    let depth = match wred.mark {
-        MarkPoint::Dequeue => left.depth,
-        MarkPoint::Enqueue => history.depth?,
-    };
-    Some((wred, depth))
-}
-
-/// The port whose queue refused a frame, and why. Where that is another lcore's it is told behind the arrival, by the lcore that has the queue.
-fn refusing_queue(history: &FrameHistory) -> Option<(&str, &str)> {
-    let [(port, reason)] = &history.losses[..] else { return None };
-    let port = if port.is_empty() { phase::port_of(history) } else { port };
-    (history.departures.is_empty() && reason.starts_with("egress.")).then_some((port, reason))
-}
-
-/// Whether a frame is lost for such a reason because of others: of what they hold, or of how many came.
-pub(super) fn hangs_on_others(reason: &str) -> bool {
-    let (stage, what) = reason.split_once('.').unwrap_or((reason, ""));
-    matches!(stage, "ingress" | "egress" | "watchdog" | "handoff") && !what.ends_with("_down")
-}
-
-fn history_text(history: &FrameHistory) -> String {
-    let left = history.departures.iter().map(|left| format!("left {} queue {}", left.port, left.queue));
-    let lost = history.losses.iter().map(|(port, reason)| match port.as_str() {
-        "" => format!("lost on arrival: {reason}"),
-        port => format!("lost at {port}: {reason}"),
-    });
-    let all: Vec<String> = left.chain(lost).collect();
-    if all.is_empty() { "did not leave".into() } else { all.join(", ") }
+    /// Counts what was judged so often, or could not be, and keeps what differs.
+    fn note_many(&mut self, frame: u64, what: &'static str, finding: Finding, count: u64) {
+        match finding {
+            Finding::Same => self.compared.entry(what).or_default().judged += count,
+            Finding::Differs(Other { what: which, captured, replayed, phase }) => {
+                self.compared.entry(what).or_default().judged += count;
+                self.differences.push(Difference { frame, what: which, captured, replayed, phase });
+            }
+            Finding::Lacks => self.compared.entry(what).or_default().lacking += count,
+            Finding::Unknown(why) => *self.unknown.entry(why).or_default().entry(what).or_default() += count,
+            Finding::Drawn => self.drawn += count,
+            Finding::LearnedSince => self.learned_since += count,
+        }
+    }
 }

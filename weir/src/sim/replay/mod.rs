@@ -2,9 +2,13 @@
 
 mod compare;
 mod file;
+mod judge;
+mod limits;
 mod order;
 mod others;
+mod pause;
 mod phase;
+mod sides;
 
 use crate::Outcome;
 use crate::check;
@@ -316,10 +320,16 @@ fn print(capture: &CaptureFile, found: &Comparison) {
     let verdict = found.verdict();
     let why = match verdict {
         Verdict::Pass => format!("as captured: {}", list(|compared| compared.judged)),
-        Verdict::SameTotals => format!(
-            "as captured, but for which frames found the last room of a full queue ({})",
-            counted(count as u64, "difference")
-        ),
+        Verdict::SameTotals => {
+            let what = match found.losses.is_empty() {
+                true => "brought their group to Xoff",
+                false if found.shifts_pauses() => {
+                    "found the last room of a full queue, or brought their group to Xoff"
+                }
+                false => "found the last room of a full queue",
+            };
+            format!("as captured, but for which frames {what} ({})", counted(count as u64, "difference"))
+        }
         Verdict::Fail => counted(count as u64, "difference"),
         Verdict::Undecided => "of what the switch did with these frames nothing can be judged".to_owned(),
     };

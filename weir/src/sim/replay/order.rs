@@ -4,12 +4,14 @@
 //! of them; of the others it tells that they were there by a queue that was deeper than its own frames make it, and
 //! by the line, which was not free for them when it should have been.
 
-use super::compare::{Came, Comparison};
+use super::compare::Came;
+use super::judge::{Finding, Known, Past};
+use super::others::LCORES;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::{Config, PortConfig, runtime::queue_schedules};
 use weir_dataplane::egress::{Discipline, QueuePick, QueueSchedule};
 use weir_dataplane::types::{Nanos, PRIORITIES, wire_bytes};
-use weir_mgmt::admin::comment::FrameHistory;
+use weir_mgmt::admin::comment::{Departure, FrameHistory};
 
 /// Frames of one destination that left a port on both sides, in the order of either.
 struct Place {
@@ -18,51 +20,73 @@ struct Place {
     after: Vec<u64>,
 }
 
-/// The order in which frames with one destination left each port; each queue, where frames are lacking that had their turns.
-pub fn compare(
-    found: &mut Comparison,
-    config: &Config,
+/// What is judged of the order at a port, or in one of its queues.
+#[derive(Debug)]
+pub struct Turns {
+    /// The first frame it is about.
+    pub first: u64,
+    pub finding: Finding,
+    /// Of so many frames.
+    pub count: u64,
+}
+
+/// The order in which frames with one destination left each port; each queue, where frames are lacking that had their turns. `phase`: frames
+/// differ in phase.
+pub fn judge(
+    known: &Known<'_>,
+    past: &Past<'_>,
     sides: [&[FrameHistory]; 2],
     came: &BTreeMap<u64, Came>,
-) {
-    let elsewhere = std::mem::take(&mut found.elsewhere);
-    // Where other frames are dropped others have a turn, but none of a queue overtakes.
-    let phase = found.differences.iter().any(|difference| difference.phase)
-        && places(sides, &elsewhere, true).iter().all(|place| place.before == place.after);
-    for place in places(sides, &elsewhere, found.lacks.own) {
+    elsewhere: &BTreeSet<u64>,
+    phase: bool,
+) -> Vec<Turns> {
+    // None of a queue overtakes another one of it, whoever else is there.
+    let queues = places(sides, elsewhere, true);
+    let keeps = |port: Option<&str>| {
+        let mut of_port = queues.iter().filter(|place| port.is_none_or(|port| place.port == port));
+        of_port.all(|place| place.before == place.after)
+    };
+    let mut found = Vec::new();
+    for place in places(sides, elsewhere, known.lacks.own) {
         let Place { port, before, after } = &place;
         let count = before.len() as u64;
         // One alone has no order.
         if count < 2 {
             continue;
         }
-        let other_turns = found.other_turns(port);
-        let order = found.compared.entry("order").or_default();
         let pairs = || before.iter().zip(after).filter(|(first, other)| first != other);
-        let Some((first, other)) = pairs().next() else {
-            order.judged += count;
+        let Some((&first, other)) = pairs().next() else {
+            found.push(Turns { first: before[0], finding: Finding::Same, count });
             continue;
         };
         let differ = pairs().count() as u64;
-        if let Some(why) = other_turns {
-            order.judged += count - differ;
-            found.do_not_know("order", why, differ);
-            continue;
+        let is_of_others =
+            || Port::of(known.config, port, sides, came).is_some_and(|port| port.explains(&place));
+        let why = if let Some(why) = past.other_turns(known, port) {
+            Some(Finding::Unknown(why))
+        } else if known.others.missing && is_of_others() {
+            Some(Finding::Lacks)
+        } else if known.others.unordered && !known.lacks.own && keeps(Some(port)) {
+            Some(Finding::Unknown(LCORES))
+        } else {
+            None
+        };
+        let (finding, apart) = match why {
+            Some(why) => (why, differ),
+            None => {
+                let captured = format!("next by {port}");
+                let replayed = format!("frame {other} goes before it; {differ} places differ");
+                // Where other frames are dropped others have a turn.
+                let finding = Finding::differs_in_phase("order", [captured, replayed], phase && keeps(None));
+                (finding, 1)
+            }
+        };
+        if count > apart {
+            found.push(Turns { first, finding: Finding::Same, count: count - apart });
         }
-        if found.lacks.others && Port::of(config, port, sides, came).is_some_and(|port| port.explains(&place))
-        {
-            order.judged += count - differ;
-            order.lacking += differ;
-            continue;
-        }
-        order.judged += count;
-        let captured = format!("next by {port}");
-        let replayed = format!("frame {other} goes before it; {differ} places differ");
-        match phase {
-            true => found.differ_in_phase(*first, "order", captured, replayed),
-            false => found.differ(*first, "order", captured, replayed),
-        }
+        found.push(Turns { first, finding, count: apart });
     }
+    found
 }
 
 /// When other frames first show at a port: never, if they do not.
@@ -119,6 +143,8 @@ struct Passage {
     bytes: u64,
     /// When it was taken from its queue; never, if the file does not tell.
     taken: Nanos,
+    /// By how much that may be wrong, as it is told.
+    rounding: Nanos,
     /// Behind it, bytes.
     behind: Option<u64>,
     /// Before it when it came, bytes.
@@ -126,18 +152,9 @@ struct Passage {
 }
 
 impl Passage {
-    /// Half a unit of the last digit by which the time it waited is told.
-    fn rounding(&self) -> Nanos {
-        match self.taken.saturating_sub(self.came) {
-            0..1_000_000 => 0,
-            1_000_000..1_000_000_000 => 500,
-            _ => 500_000,
-        }
-    }
-
     /// When it was taken, at the latest.
     fn last_there(&self) -> Nanos {
-        self.taken.saturating_add(self.rounding())
+        self.taken.saturating_add(self.rounding)
     }
 }
 
@@ -172,6 +189,7 @@ impl<'a> Port<'a> {
                     came: came.at,
                     bytes: came.bytes,
                     taken: left.map_or(Nanos::MAX, |left| came.at.saturating_add(left.queued)),
+                    rounding: left.map_or(0, Departure::rounding),
                     behind: left.map(|left| left.depth),
                     before: history.depth.filter(|_| left.is_some() && history.departures.len() == 1),
                 };
@@ -262,7 +280,7 @@ impl<'a> Port<'a> {
             while is.next_if(|(others, _)| *others < sent).is_some() {}
             let Some((_, other)) = is.peek() else { break };
             let until = other.taken.saturating_add(self.config.pfc.poll_gap);
-            if passage.taken.saturating_sub(passage.rounding()) > until {
+            if passage.taken.saturating_sub(passage.rounding) > until {
                 return until;
             }
         }

@@ -5,7 +5,8 @@
 //! time by which the two may be apart, and by a frame at either end. And it moves no limit: a queue that is full is as deep
 //! on one side as on the other.
 
-use super::compare::{Came, hangs_on_others};
+use super::compare::Came;
+use super::sides::{hangs_on_others, port_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_config::Config;
@@ -39,30 +40,27 @@ impl Losses {
     }
 }
 
-/// Whether a frame was lost for want of room: on arrival, or behind it.
-pub fn is_crowded_out(history: &FrameHistory) -> bool {
-    history.losses.iter().any(|(_, reason)| hangs_on_others(reason))
-}
-
-/// The port a frame was for; empty: several.
-pub(super) fn port_of(history: &FrameHistory) -> &str {
-    history.lookup.strip_prefix("port ").unwrap_or_default()
-}
-
 /// Port, class and reason of losses.
 type Place<'a> = (&'a str, [u8; 3], &'a str);
 /// Frames that were lost, by number, and on which side.
 type Frames = BTreeMap<u64, [bool; 2]>;
 
+/// The longest frame, bytes.
+pub fn longest(came: &BTreeMap<u64, Came>) -> u64 {
+    came.values().map(|frame| frame.bytes).max().unwrap_or(0)
+}
+
+/// Bytes by which two sides may be apart at a port: what it sends between two looks, and a frame at either end. Of a port that is not known the fastest
+/// one.
+pub fn explained(config: &Config, port: &str, longest: u64) -> u64 {
+    let rates = config.ports.iter().filter(|p| port.is_empty() || p.name == port);
+    let rate = rates.filter_map(|port| port.rate.bps()).max().unwrap_or(0);
+    2 * longest + (u128::from(rate) * u128::from(config.pfc.poll_gap) / 8_000_000_000) as u64
+}
+
 /// All losses for want of room. `came`: each frame by its number.
 pub fn losses(config: &Config, sides: [&[FrameHistory]; 2], came: &BTreeMap<u64, Came>) -> Vec<Losses> {
-    let longest = came.values().map(|frame| frame.bytes).max().unwrap_or(0);
-    // Of a port that is not known the fastest one.
-    let explained = |port: &str| {
-        let rates = config.ports.iter().filter(|p| port.is_empty() || p.name == port);
-        let rate = rates.filter_map(|port| port.rate.bps()).max().unwrap_or(0);
-        2 * longest + (u128::from(rate) * u128::from(config.pfc.poll_gap) / 8_000_000_000) as u64
-    };
+    let longest = longest(came);
     let mut lost: BTreeMap<Place<'_>, Frames> = BTreeMap::new();
     for (side, histories) in sides.iter().enumerate() {
         for history in *histories {
@@ -84,7 +82,7 @@ pub fn losses(config: &Config, sides: [&[FrameHistory]; 2], came: &BTreeMap<u64,
             apart = apart.max(more.unsigned_abs());
         }
         let (port, reason) = (port.to_owned(), reason.to_owned());
-        Losses { explained: explained(&port), port, class, reason, frames: counted, apart }
+        Losses { explained: explained(config, &port, longest), port, class, reason, frames: counted, apart }
     };
     lost.into_iter().map(row).collect()
 }

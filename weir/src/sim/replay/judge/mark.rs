@@ -1,0 +1,74 @@
+//! The marks of a frame that left by the same ports and queues on both sides. Frames that the file lacks were in the queue, too: with those
+//! the mark is what it must be at the depth that the file tells. Between Kmin and Kmax a draw decides; and of a queue of another lcore, or of
+//! several, it is not known how deep it was when the frame came.
+
+use super::super::sides::Sides;
+use super::{Finding, Known, Past};
+use weir_config::{Config, MarkPoint, WredConfig};
+use weir_mgmt::admin::comment::{Departure, FrameHistory};
+
+/// How deep a queue of another lcore, or each of several, was when a frame came.
+const DEPTHS: &str = "the depth of their queue when they came is not known";
+
+/// What came of each copy that left on both sides.
+pub fn judge(known: &Known<'_>, past: &Past<'_>, sides: &Sides<'_>) -> Vec<Finding> {
+    let pairs = sides.was.departures.iter().filter_map(|before| {
+        Some((before, sides.is.departures.iter().find(|after| after.port == before.port)?))
+    });
+    pairs.map(|pair| one(known, past, sides, pair)).collect()
+}
+
+fn one(
+    known: &Known<'_>,
+    past: &Past<'_>,
+    sides: &Sides<'_>,
+    (before, after): (&Departure, &Departure),
+) -> Finding {
+    let on_arrival = |wred: WredConfig| wred.mark == MarkPoint::Enqueue;
+    if sides.was.depth.is_none() && curve(known.config, before).is_some_and(on_arrival) {
+        return Finding::Unknown(DEPTHS);
+    }
+    let depths = [decided(known.config, sides.was, before), decided(known.config, sides.is, after)];
+    let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
+    let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
+    if known.lacks.own && is_another_queue {
+        return Finding::Lacks;
+    }
+    if before.marked == after.marked {
+        return Finding::Same;
+    }
+    if depths.into_iter().flatten().any(is_drawn) {
+        return Finding::Drawn;
+    }
+    let must_be = |left: &Departure, decided: Option<(WredConfig, u64)>| {
+        decided.is_some_and(|(wred, depth)| left.marked == (depth > wred.kmax))
+    };
+    if is_another_queue && must_be(before, depths[0]) {
+        return past.other_load(known).map_or(Finding::Lacks, Finding::Unknown);
+    }
+    let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
+        let mark = if left.marked { "marked CE" } else { "not marked" };
+        let depth = decided.map(|(wred, depth)| match wred.mark {
+            MarkPoint::Dequeue => format!(" with {depth} bytes behind it"),
+            MarkPoint::Enqueue => format!(" with {depth} bytes in its queue when it came"),
+        });
+        format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
+    };
+    Finding::differs("mark", [text(before, depths[0]), text(after, depths[1])])
+}
+
+/// The curve that decided about the mark of a frame that left so.
+fn curve(config: &Config, left: &Departure) -> Option<WredConfig> {
+    let port = config.ports.iter().find(|port| port.name == left.port)?;
+    port.queues.get(usize::from(left.queue))?.wred
+}
+
+/// The curve, and the depth it was asked for, bytes, where that is known.
+fn decided(config: &Config, history: &FrameHistory, left: &Departure) -> Option<(WredConfig, u64)> {
+    let wred = curve(config, left)?;
+    let depth = match wred.mark {
+        MarkPoint::Dequeue => left.depth,
+        MarkPoint::Enqueue => history.depth?,
+    };
+    Some((wred, depth))
+}

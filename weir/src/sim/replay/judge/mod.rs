@@ -1,0 +1,111 @@
+//! What is judged of a frame, each by its own: class, place of its destination, what the buffer made of it, where it left, its mark. A judgement
+//! sees both sides of the frame, what the file can tell ([`Known`]), and what it could not tell of frames before ([`Past`]).
+
+pub mod class;
+pub mod departure;
+pub mod lookup;
+pub mod mark;
+pub mod verdict;
+
+use super::compare::Lacks;
+use super::others::{OtherFrames, Others};
+use super::sides::Sides;
+use std::collections::BTreeSet;
+use weir_config::Config;
+
+/// Who had joined a group before the capture began, and which ports had routers; nobody joins in a replay.
+pub const GROUPS: &str = "which ports had joined their groups, or had routers, is not known";
+
+/// What held a port back until its watchdog acted.
+const PAUSES: &str = "pauses that came to a port until its watchdog acted are not in the file";
+
+/// What a judgement comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The same on both sides.
+    Same,
+    /// Another one.
+    Differs(Other),
+    /// It hangs on frames that the file lacks.
+    Lacks,
+    /// It hangs on something else that is not in the file: what.
+    Unknown(&'static str),
+    /// A draw decides, which is another one.
+    Drawn,
+    /// A destination that the capture did not know yet, and the replay does.
+    LearnedSince,
+}
+
+/// What differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// See [`super::compare::Difference`].
+    pub what: &'static str,
+    /// As it was captured.
+    pub captured: String,
+    /// As it is now.
+    pub replayed: String,
+    /// It may be one of phase alone: which frame finds the last room, or what follows from that.
+    pub phase: bool,
+}
+
+impl Finding {
+    /// A difference that nothing explains.
+    pub fn differs(what: &'static str, sides: [String; 2]) -> Self {
+        Self::differs_in_phase(what, sides, false)
+    }
+
+    /// One that may be of phase, if `phase`.
+    pub fn differs_in_phase(what: &'static str, [captured, replayed]: [String; 2], phase: bool) -> Self {
+        Self::Differs(Other { what, captured, replayed, phase })
+    }
+}
+
+/// What the file can tell, and what the configuration says beside it.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// The configuration of the replay.
+    pub config: &'a Config,
+    /// What the file lacks.
+    pub lacks: &'a Lacks,
+    /// What it tells of frames of other ports.
+    pub others: OtherFrames,
+    /// Frames that brought their group to Xoff, or waited in its headroom, on one side only, as a difference of phase explains.
+    pub shifted: BTreeSet<u64>,
+}
+
+/// What could not be told of frames before: from then on the replay holds what the switch did not, or the other way about.
+#[derive(Debug)]
+pub struct Past<'a> {
+    /// Frames to groups went elsewhere.
+    pub groups_apart: bool,
+    /// Frames that have decided without the file telling when, or at all.
+    pub others: Others<'a>,
+}
+
+impl Past<'_> {
+    /// Why the buffer may have been otherwise full than in the replay, but for frames that lack.
+    fn other_load(&self, known: &Known<'_>) -> Option<&'static str> {
+        match known.lacks.pauses.is_empty() {
+            true if self.groups_apart => Some(GROUPS),
+            true => self.others.unordered(),
+            false => Some(PAUSES),
+        }
+    }
+
+    /// Why frames may have left a port in another order, but for frames that lack.
+    pub fn other_turns(&self, known: &Known<'_>, port: &str) -> Option<&'static str> {
+        match known.lacks.pauses.contains(port) {
+            true => Some(PAUSES),
+            false => self.groups_apart.then_some(GROUPS),
+        }
+    }
+
+    /// Why another verdict is none: frames that the file does not tell of, or not exactly, have decided it or one before.
+    fn explain(&mut self, known: &Known<'_>, sides: &Sides<'_>) -> Option<Finding> {
+        match self.other_load(known) {
+            Some(why) => Some(Finding::Unknown(why)),
+            None => self.others.decide(sides),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Limits that stand still (`static_th`), held against the file alone: it shows how deep a queue was, whoever else sent frames there, and when.
+//! So another limit is found where a replay cannot do as the switch did.
+//!
+//! - What a queue held as one of its frames was taken, came or left, was no more than its limit.
+//! - As a queue refused a frame it held more than its limit without this frame: no more than has left until the next frame of the file left, at
+//!   the rate of the port, and stood behind that.
+//! - The frames of the file that are in the switch are the least that their group holds.
+
+use super::compare::Came;
+use super::judge::{Finding, Known};
+use super::phase::explained;
+use super::sides::{INTO_HEADROOM, XOFF, is_crowded_out, port_of};
+use std::collections::BTreeMap;
+use weir_config::{BufferConfig, Config, QueueConfig, SharedLimit};
+use weir_dataplane::mmu::headroom::bytes_in;
+use weir_dataplane::types::{Nanos, wire_bytes};
+use weir_mgmt::admin::comment::{Departure, FrameHistory};
+
+/// Refusals that must all say the same: a frame of another lcore may reach its queue some time after it came.
+const SURE: usize = 8;
+
+/// What contradicts the limits of the configuration: of each queue and each group, the first frame that does. `came`: each frame by its number.
+pub fn judge(
+    known: &Known<'_>,
+    captured: &[FrameHistory],
+    came: &BTreeMap<u64, Came>,
+) -> Vec<(u64, Finding)> {
+    let mut in_order: Vec<Frame<'_>> =
+        captured.iter().filter_map(|history| Frame::of(history, came)).collect();
+    in_order.sort_by_key(|frame| (frame.came.at, frame.history.number));
+    let mut queues: BTreeMap<(&str, u8), Vec<Frame<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<u8, Vec<Frame<'_>>> = BTreeMap::new();
+    for frame in in_order {
+        let [_, pg, queue] = frame.class;
+        queues.entry((port_of(frame.history), queue)).or_default().push(frame);
+        groups.entry(pg).or_default().push(frame);
+    }
+    let of_queues = queues.into_iter().filter_map(|((port, queue), frames)| {
+        let limit = limit_of_queue(known.config, port, queue)?;
+        let name = format!("queue {queue} of {port}");
+        let buffer = &known.config.buffer;
+        held_more(buffer, &name, limit, &frames)
+            .or_else(|| refused_below(known.config, &name, (port, limit), &frames))
+    });
+    let of_groups = groups.into_iter().filter_map(|(pg, frames)| {
+        let limit = limit_of_group(known.config, &frames.first()?.history.port, pg)?;
+        taken_beyond(&known.config.buffer, pg, limit, &frames)
+    });
+    of_queues.chain(of_groups).collect()
+}
+
+/// A frame with one destination.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    history: &'a FrameHistory,
+    class: [u8; 3],
+    came: Came,
+}
+
+impl<'a> Frame<'a> {
+    fn of(history: &'a FrameHistory, came: &BTreeMap<u64, Came>) -> Option<Self> {
+        let came = *came.get(&history.number)?;
+        let one = !port_of(history).is_empty() && history.departures.len() <= 1;
+        Some(Self { history, class: history.class.filter(|_| one)?, came })
+    }
+
+    fn left(&self) -> Option<&'a Departure> {
+        self.history.departures.first()
+    }
+
+    /// When it was taken from its queue at the latest, and at the earliest.
+    fn taken(&self) -> Option<[Nanos; 2]> {
+        let left = self.left()?;
+        let taken = self.came.at.saturating_add(left.queued);
+        Some([taken.saturating_add(left.rounding()), taken.saturating_sub(left.rounding())])
+    }
+}
+
+/// The limit of a lossy queue, if it stands still and nothing else can fill it: its bytes, reserve and share.
+fn limit_of_queue(config: &Config, port: &str, queue: u8) -> Option<u64> {
+    let fixed = |queue: &QueueConfig| match queue.shared {
+        SharedLimit::Static(bytes) => Some(bytes),
+        SharedLimit::Dynamic(_) => None,
+    };
+    let lossy = config.ports.iter().flat_map(|port| &port.queues).filter(|queue| !queue.lossless);
+    let all = lossy.map(fixed).sum::<Option<u64>>()?;
+    let port = config.ports.iter().find(|p| p.name == port)?;
+    let queue = port.queues.get(usize::from(queue)).filter(|queue| !queue.lossless)?;
+    Some(queue.reserved + fixed(queue)?).filter(|_| all <= config.buffer.egress_lossy_pool)
+}
+
+/// The limit of a lossless group beyond which its frames wait in headroom, if it stands still.
+fn limit_of_group(config: &Config, port: &str, pg: u8) -> Option<u64> {
+    let port = config.ports.iter().find(|p| p.name == port).filter(|port| port.ingress_limit.is_none())?;
+    let group = port.pgs.get(usize::from(pg)).filter(|group| group.lossless)?;
+    match group.shared {
+        SharedLimit::Static(bytes) => Some(group.reserved + bytes),
+        SharedLimit::Dynamic(_) => None,
+    }
+}
+
+fn finding(held: String, limit: u64) -> Finding {
+    Finding::differs("limit", [held, format!("its limit is {limit} bytes")])
+}
+
+fn held_more(buffer: &BufferConfig, name: &str, limit: u64, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
+    frames.iter().find_map(|frame| {
+        let came = frame.history.depth.map(|depth| depth + buffer.charge(frame.came.bytes));
+        let left = frame.left().map(|left| left.depth + frame.came.bytes);
+        let held = came.max(left).filter(|held| *held > limit)?;
+        Some((frame.history.number, finding(format!("{name} held {held} bytes"), limit)))
+    })
+}
+
+fn refused_below(
+    config: &Config,
+    name: &str,
+    (port, limit): (&str, u64),
+    frames: &[Frame<'_>],
+) -> Option<(u64, Finding)> {
+    let rate = config.ports.iter().find(|p| p.name == port)?.rate.bps()?;
+    let longest = frames.iter().map(|frame| frame.came.bytes).max()?;
+    let apart = explained(config, port, longest);
+    // The shortest frames take the most of a queue for their time on the line.
+    let charged = |sent: u64| sent.max(sent.saturating_mul(config.buffer.charge(0)) / wire_bytes(0));
+    let mut left: Vec<(Nanos, u64)> = frames
+        .iter()
+        .filter_map(|frame| {
+            let held = config.buffer.charge(frame.came.bytes) + charged(frame.left()?.depth);
+            Some((frame.taken()?[0], held))
+        })
+        .collect();
+    left.sort_unstable();
+    let is_refused = |frame: &&Frame<'_>| matches!(&frame.history.losses[..], [(port, reason)] if port.is_empty() && reason == "egress.queue_full");
+    let held = |frame: &Frame<'_>| {
+        let next = left.partition_point(|(taken, _)| *taken < frame.came.at);
+        let (taken, held) = left.get(next)?;
+        Some(held + charged(bytes_in(rate, taken - frame.came.at)) + apart)
+    };
+    let refused: Vec<(&Frame<'_>, u64)> =
+        frames.iter().filter(is_refused).filter_map(|frame| Some((frame, held(frame)?))).collect();
+    let with_itself = |(frame, held): &(&Frame<'_>, u64)| held + config.buffer.charge(frame.came.bytes);
+    let below = refused.len() >= SURE && refused.iter().all(|refused| with_itself(refused) <= limit);
+    let (first, _) = refused.first().filter(|_| below)?;
+    let most = refused.iter().map(|(_, held)| held).max()?;
+    let held = format!("{name} held {most} bytes at most as it refused {} frames", refused.len());
+    Some((first.history.number, finding(held, limit)))
+}
+
+fn taken_beyond(buffer: &BufferConfig, pg: u8, limit: u64, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
+    // Frames that wait, by when they are taken at the earliest.
+    let mut waiting: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
+    // When the last one is gone; from the first frame in headroom until then it is not known how much is outside of it.
+    let (mut held, mut empty_at, mut headroom) = (0, 0, false);
+    for frame in frames {
+        let at = frame.came.at;
+        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= at) {
+            held -= first.remove();
+        }
+        headroom &= at <= empty_at;
+        let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
+        match frame.history.verdict.as_str() {
+            "admitted" if !headroom && held + charge > limit => {
+                let held = format!("priority group {pg} held {} bytes outside its headroom", held + charge);
+                return Some((number, finding(held, limit)));
+            }
+            XOFF | INTO_HEADROOM => headroom = true,
+            _ => {}
+        }
+        match frame.taken() {
+            Some([latest, earliest]) => {
+                waiting.insert((earliest, number), charge);
+                (held, empty_at) = (held + charge, empty_at.max(latest));
+            }
+            // Where it is, and until when, is not told.
+            None if !is_crowded_out(frame.history) => empty_at = Nanos::MAX,
+            None => {}
+        }
+    }
+    None
+}
