@@ -87,7 +87,8 @@ def _table(name: str, folders: Folders, weir: str) -> pd.DataFrame:
     tables = [(run, read_table(folder / name)) for run, folder in _runs(folders, weir)]
     found = [(run, table) for run, table in tables if table is not None]
     if not found:
-        raise WeirError(f"there is no {name} in these folders: sweep with --keep tables, or another file of a fabric")
+        without = f"{WITHOUT[name]}; " if name in WITHOUT else ""
+        raise WeirError(f"there is no {name} in these folders: {without}sweep with --keep tables, or another file of a fabric")
     if lacking := sum(table is None or table.empty for _, table in tables):
         _log.warning("%d of %d runs have no rows in %s: %s", lacking, len(tables), name, WITHOUT.get(name, "sweep with --keep tables"))
     # An axis may be called like a column that some of the tables have.

@@ -75,7 +75,9 @@ impl Course {
     /// Of the tables that a sweep keeps in `folder`; `None`: there are none, or they are not whole.
     pub fn of_tables(folder: &Path) -> Option<Self> {
         let flows = flows_in(folder)?;
-        let ports: Vec<PortTimes> = rows(&folder.join("ports.csv"))?;
+        let ports = folder.join("ports.csv");
+        // A run without ports, at flow level say, has no table of them.
+        let ports: Vec<PortTimes> = if ports.exists() { rows(&ports)? } else { Vec::new() };
         let end_ns = ports.first().map_or(0, |port| port.end_ns);
         Some(Self::new(
             end_ns,

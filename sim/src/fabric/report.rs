@@ -682,7 +682,7 @@ impl Report {
         };
         let texts = [
             (FlowsFormat::Csv.file(), lines),
-            ("ports.csv", Some(self.ports_csv())),
+            ("ports.csv", self.ports().next().map(|_| self.ports_csv())),
             ("latency.csv", latency),
             ("latency_histogram.csv", histogram),
             ("collectives.csv", self.collectives_csv()),

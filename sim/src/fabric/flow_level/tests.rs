@@ -1,7 +1,7 @@
 //! Flow level beside the same file frame by frame.
 
 use super::world::World;
-use crate::fabric::{FabricError, Progress, Report, Spread, load, load_in, run, run_with};
+use crate::fabric::{FabricError, FlowsFormat, Progress, Report, Spread, load, load_in, run, run_with};
 use std::ops::ControlFlow;
 
 #[path = "../../../examples/flow_level_error/cases.rs"]
@@ -415,6 +415,8 @@ fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
     );
     let links = report.links_csv().unwrap();
     assert_eq!(links.lines().filter(|line| !line.starts_with('#')).count(), 1 + 2 * 3);
+    let tables = report.tables(FlowsFormat::Csv).unwrap();
+    assert_eq!(tables.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["flows.csv", "links.csv"]);
     let page = report.to_html();
     assert!(page.contains("\"level\":\"flow\"") && page.contains("bottlenecks()"));
 }
