@@ -267,7 +267,7 @@ tables! {
     BUFFER_PORT = table("[[buffer.port]]", "Limits per port (BUFFER_PORT_INGRESS/EGRESS_PROFILE_LIST).", &[
         key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),
         key("ingress_limit", "size, default none", "most shared bytes the port's groups may hold together"),
-        key("egress_limit", "size, default none", "most bytes that may wait for the port in lossy queues; lossless ones are held back at their groups"),
+        key("egress_limit", "size, default none", "most shared bytes that may wait for the port in its lossy queues, beyond the reserve of each; lossless ones are held back at their groups"),
     ]);
     SCHEDULER = table("[[scheduler]]", "A scheduler profile (SCHEDULER).", &[
         key("name", "text, required", "its name"),

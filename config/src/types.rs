@@ -328,7 +328,7 @@ pub struct PortConfig {
     pub queues: [QueueConfig; PRIORITIES],
     /// Most bytes of the shared ingress pool the port may hold.
     pub ingress_limit: Option<u64>,
-    /// Most bytes that may wait for the port.
+    /// Most bytes of the lossy egress pool that may wait for the port.
     pub egress_limit: Option<u64>,
 }
 

@@ -61,7 +61,7 @@ pub struct MmuParams {
     pub egress_pools: [Option<u64>; 2],
     /// Most bytes of the shared pool all groups of a port may hold together; `None`: no such limit.
     pub port_ingress_limit: Vec<Option<u64>>,
-    /// Most bytes of the lossy egress pool all queues of a port may hold together.
+    /// Most bytes of the lossy egress pool all queues of a port may hold together, beyond the reserve of each; `None`: no such limit.
     pub port_egress_limit: Vec<Option<u64>>,
     /// Bytes set apart for CNPs; they fall back to their group when it is full.
     pub control: u64,

@@ -157,6 +157,14 @@ fn g6_each_cause_has_its_reason() {
     };
     assert_eq!(full(0, &unlimited_egress), DropReason::IngressBufferFull);
     assert_eq!(full(0, &|m| m.port_egress_limit[1] = Some(5000)), DropReason::EgressPortPool);
+    // The limit of a port is of what its queues hold beyond their reserves, with the frame that is asked for.
+    for (limit, reserved, held) in [(5000, 0, 5), (4999, 0, 4), (5000, 1518, 6), (5000, 2000, 7)] {
+        let mut p = params.clone();
+        (p.mmu.port_egress_limit[1], p.mmu.queues[8].reserved) = (Some(limit), reserved);
+        let mut b = Bench::new(p);
+        (0..4).for_each(|port| b.block(port, Block::Hold));
+        assert_eq!(b.fill_to_drop(0, 1, 0, 1000), (held, DropReason::EgressPortPool), "{limit} {reserved}");
+    }
     let mut small = params.clone();
     small.frames = 3;
     let mut b = Bench::new(small);
