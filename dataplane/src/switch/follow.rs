@@ -234,8 +234,8 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         }
     }
 
-    /// A copy of a frame, or a frame that another lcore has charged, may not join its queue at `out`. To be called before its copy is
-    /// counted as gone.
+    /// A copy of a frame, or a frame that another lcore has charged or is to be handed, may not join its queue at `out`. To be called before
+    /// its copy is counted as gone.
     #[inline(always)]
     pub(super) fn refused_watched(
         &mut self,

@@ -191,7 +191,10 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
 
     #[cold]
     fn lose_request(&mut self, request: EnqueueRequest<F>) {
-        let EnqueueRequest { header, totals, frames, .. } = request;
+        let EnqueueRequest { out, header, totals, frames, .. } = request;
+        for frame in frames.frames() {
+            self.refused_watched(out, &header, frame.len() as u32, DropReason::HandoffFull);
+        }
         self.release_from_group(&header, totals);
         let mut lost = ArrayVec::<F, BATCH_MAX>::new();
         self.buffers.extend(frames.unload(&mut lost));

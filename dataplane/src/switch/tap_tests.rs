@@ -408,6 +408,30 @@ fn who_sends_a_frame_for_another_lcore_tells_when_that_took_it() {
     assert_eq!((key.rx_ns, at - taken_at), (SECOND, 1_000_000));
 }
 
+/// Copies for another lcore that does not come for them are lost where they were to leave, not on arrival: the frame has others.
+#[test]
+fn a_copy_that_cannot_be_handed_over_is_told_as_lost_at_its_port() {
+    let params = SwitchParams { frames: 3, ..params(2) };
+    let [a, b] = &mut <[_; 2]>::try_from(Sut::observed_shards(&params, 2).unwrap()).unwrap();
+    let taps = Tap::for_workers(order(0, 5), 2);
+    let [(one, mut told), (other, _)] = <[_; 2]>::try_from(taps).unwrap();
+    a.arm(Some(Box::new(one)));
+    b.arm(Some(Box::new(other)));
+    (0..2).for_each(|n| receive(a, 0, [frame(0, 0xee, 0, 60)], n));
+    let told = all(&mut told);
+    let lost: Vec<_> = told
+        .iter()
+        .filter_map(|(record, _)| match record.what {
+            What::Flushed { out, reason } => Some((record.key.rx_ns, out, reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(lost, [(1, PortId(3), DropReason::HandoffFull)]);
+    let arrived = told.iter().filter(|(record, _)| matches!(record.what, What::Arrived(_)));
+    let arrived: Vec<_> = arrived.map(|(record, _)| (arrival(record).lost, arrival(record).copies)).collect();
+    assert_eq!(arrived, [(None, 3); 2]);
+}
+
 /// Many more frames than can be followed at once, a few of them at a time, sent by the other lcore or granted by it.
 #[test]
 fn frames_that_leave_by_another_lcore_make_room_for_others() {
