@@ -1,7 +1,7 @@
 //! Registers of the queue pairs of a port, read and written by their addresses (CC-015, CC-024).
 
 use super::firmware::{Dcqcn, DcqcnError, RateController};
-use super::registers::{At, GlobalRegister, Globals, WriteError};
+use super::registers::{At, Globals, WriteError};
 use thiserror::Error;
 use weir_dataplane::types::Nanos;
 
@@ -44,19 +44,41 @@ pub fn read(pairs: &[Option<&RateController>], address: u64, now: Nanos) -> Resu
     match At::address(address).ok_or(nowhere)? {
         At::Global(register) => {
             let first = pairs.iter().find_map(|control| *control).ok_or(nowhere)?;
-            Ok(globals(first).read(register))
+            Ok(globals(first.settings()).read(register))
         }
         At::Qp(register, nth) => Ok(u64::from(control(nth)?.read(register, now))),
         At::Arbitration(nth) => Ok(control(nth)?.arbitration()),
     }
 }
 
-/// What a queue pair would be told by a write to a register that all share: what else it has stays as it is.
-fn told(control: &RateController, register: GlobalRegister, value: u64) -> Result<Dcqcn, WriteError> {
-    let mut globals = globals(control);
-    globals.write(register, value)?;
-    let Globals { scheme, params, outstanding } = globals;
-    Ok(Dcqcn { scheme, params, outstanding, ..*control.settings() })
+/// What queue pairs with these settings are told by a write: a register that all share is part of the settings, which it changes here, and
+/// nothing else of them. `false`: it is a register of one queue pair, which has no part in them.
+///
+/// # Errors
+/// Nothing stands there, or a value that no such register can have; the settings are of no use then.
+pub fn tell(settings: &mut [Option<Dcqcn>], address: u64, value: u64) -> Result<bool, AccessError> {
+    let nowhere = AccessError::Address(address);
+    let there = At::address(address).ok_or(nowhere)?;
+    if value & !there.bits() != 0 {
+        return Err(AccessError::Wide(address, value, there.bits()));
+    }
+    match there {
+        At::Global(register) => {
+            let mut all = settings.iter_mut().flatten().peekable();
+            all.peek().ok_or(nowhere)?;
+            for settings in all {
+                let mut globals = globals(settings);
+                globals.write(register, value)?;
+                let Globals { scheme, params, outstanding } = globals;
+                *settings = Dcqcn { scheme, params, outstanding, ..*settings };
+            }
+            Ok(true)
+        }
+        At::Qp(_, nth) | At::Arbitration(nth) => {
+            let at = place(nth).filter(|at| *at < settings.len()).ok_or(nowhere)?;
+            settings[at].map(|_| false).ok_or(AccessError::Fixed(at))
+        }
+    }
 }
 
 /// Whether [`write()`] would do that.
@@ -69,22 +91,26 @@ pub fn check(
     value: u64,
     now: Nanos,
 ) -> Result<(), AccessError> {
-    let nowhere = AccessError::Address(address);
-    let there = At::address(address).ok_or(nowhere)?;
-    if value & !there.bits() != 0 {
-        return Err(AccessError::Wide(address, value, there.bits()));
+    told(pairs, address, value, now).map(drop)
+}
+
+/// What queue pairs would be told, if a register that all share is written.
+fn told(
+    pairs: &[Option<&RateController>],
+    address: u64,
+    value: u64,
+    now: Nanos,
+) -> Result<Option<Vec<Option<Dcqcn>>>, AccessError> {
+    let mut settings: Vec<_> = pairs.iter().map(|pair| pair.map(|control| *control.settings())).collect();
+    if !tell(&mut settings, address, value)? {
+        return Ok(None);
     }
-    match there {
-        At::Global(register) => {
-            let mut all = pairs.iter().copied().flatten().peekable();
-            all.peek().ok_or(nowhere)?;
-            all.try_for_each(|control| Ok(control.can_configure(&told(control, register, value)?, now)?))
-        }
-        At::Qp(_, nth) | At::Arbitration(nth) => {
-            let at = place(nth).filter(|at| *at < pairs.len()).ok_or(nowhere)?;
-            pairs[at].map(|_| ()).ok_or(AccessError::Fixed(at))
+    for (control, settings) in pairs.iter().zip(&settings) {
+        if let (Some(control), Some(settings)) = (control, settings) {
+            control.can_configure(settings, now)?;
         }
     }
+    Ok(Some(settings))
 }
 
 /// Writes the register at an address, for all queue pairs if they share it.
@@ -97,15 +123,15 @@ pub fn write(
     value: u64,
     now: Nanos,
 ) -> Result<(), AccessError> {
-    check(&pairs.iter().map(Option::as_deref).collect::<Vec<_>>(), address, value, now)?;
+    let told = told(&pairs.iter().map(Option::as_deref).collect::<Vec<_>>(), address, value, now)?;
+    for (control, settings) in pairs.iter_mut().zip(told.into_iter().flatten()) {
+        if let (Some(control), Some(settings)) = (control, settings) {
+            control.configure(&settings, now)?;
+        }
+    }
     let nowhere = AccessError::Address(address);
     let (register, nth) = match At::address(address).ok_or(nowhere)? {
-        At::Global(register) => {
-            for control in pairs.iter_mut().filter_map(Option::as_deref_mut) {
-                control.configure(&told(control, register, value)?, now)?;
-            }
-            return Ok(());
-        }
+        At::Global(_) => return Ok(()),
         At::Qp(register, nth) => (Some(register), nth),
         At::Arbitration(nth) => (None, nth),
     };
@@ -120,7 +146,7 @@ pub fn write(
 }
 
 /// What shared registers say of a queue pair.
-fn globals(control: &RateController) -> Globals {
-    let Dcqcn { scheme, params, outstanding, .. } = *control.settings();
+fn globals(settings: &Dcqcn) -> Globals {
+    let Dcqcn { scheme, params, outstanding, .. } = *settings;
     Globals { scheme, params, outstanding }
 }

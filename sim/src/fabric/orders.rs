@@ -386,7 +386,7 @@ impl Orders {
         (order.hosts.clone(), matches!(order.action, Action::Set(..)))
     }
 
-    /// Carries out order `nth` at one of its hosts.
+    /// Carries out order `nth` at one of its hosts: a `set` for all of its queue pairs there or, where one refuses, for none.
     pub fn carry_out(
         &mut self,
         nth: usize,
@@ -399,37 +399,39 @@ impl Orders {
         let Order { qpn, action, show, .. } = self.orders[nth].clone();
         let mut adapters = nic.rate_controllers_mut();
         adapters.iter_mut().flatten().for_each(|adapter| adapter.handle_timeout(now));
-        let mut refused = None;
-        let mut met = Vec::new();
-        for (at, adapter) in
-            (0u32..).zip(&mut adapters).filter(|(at, _)| qpn.is_none_or(|asked| asked == *at))
-        {
-            let Some(adapter) = adapter else { continue };
-            match &action {
-                Action::Set(keys, _) if !keys.is_empty() => {
-                    let table = self.changed.entry((host, at)).or_insert_with(|| self.dcqcn.clone());
+        let is_meant = |at: u32| qpn.is_none_or(|asked| asked == at);
+        let done = match &action {
+            Action::Set(keys, registers) => {
+                let of = |table: &Table| {
                     let mut merged = table.clone();
                     merged.extend(keys.clone());
-                    let done = parameters(spec, &merged, line_of(plan, host))
-                        .and_then(|dcqcn| adapter.configure(&dcqcn, now).map_err(|e| e.to_string()));
-                    match done {
-                        Ok(()) => *table = merged,
-                        Err(why) => refused = refused.or(Some(why)),
+                    merged
+                };
+                let tables = (0u32..).zip(&adapters).map(|(at, adapter)| {
+                    let held = self.changed.get(&(host, at)).unwrap_or(&self.dcqcn);
+                    (adapter.is_some() && is_meant(at) && !keys.is_empty()).then(|| of(held))
+                });
+                let tables: Vec<Option<Table>> = tables.collect();
+                let line = line_of(plan, host);
+                let done = set(&mut adapters, &tables, registers, now, |table| parameters(spec, table, line));
+                if done.is_ok() {
+                    let changed = (0u32..).zip(tables).filter_map(|(at, table)| Some(((host, at), table?)));
+                    self.changed.extend(changed);
+                }
+                done
+            }
+            Action::Trace(switch) => {
+                for (_, adapter) in (0u32..).zip(&mut adapters).filter(|(at, _)| is_meant(*at)) {
+                    match (adapter, switch) {
+                        (Some(adapter), TraceSwitch::Start) => adapter.start_trace(),
+                        (Some(adapter), TraceSwitch::Stop) => adapter.stop_trace(),
+                        (None, _) => {}
                     }
                 }
-                Action::Trace(TraceSwitch::Start) => adapter.start_trace(),
-                Action::Trace(TraceSwitch::Stop) => adapter.stop_trace(),
-                Action::Set(..) | Action::Show => {}
+                Ok(())
             }
-            met.push(at);
-        }
-        if let Action::Set(_, registers) = &action {
-            for (address, value) in registers {
-                if let Err(why) = access::write(&mut adapters, *address, *value, now) {
-                    refused = refused.or(Some(why.to_string()));
-                }
-            }
-        }
+            Action::Show => Ok(()),
+        };
         let row = |at: u32| {
             let adapter = adapters[at as usize].as_deref()?;
             let registers = if show { registers(adapter, at, now) } else { Vec::new() };
@@ -437,8 +439,11 @@ impl Orders {
             Some(QueuePair { host: plan.names[host].clone(), qpn: at, rate_bps, registers })
         };
         let result = &mut self.results[nth];
-        result.queue_pairs.extend(met.into_iter().filter_map(row));
-        let refused = refused.map(|why| format!("{}: {why}", plan.names[host]));
+        if done.is_ok() {
+            let met = (0..adapters.len() as u32).filter(|at| is_meant(*at));
+            result.queue_pairs.extend(met.filter_map(row));
+        }
+        let refused = done.err().map(|why| format!("{}: {why}", plan.names[host]));
         // What the run began with is that nothing was done.
         result.refused = result.refused.take().filter(|why| why.contains(':')).or(refused);
     }
@@ -453,6 +458,47 @@ impl Orders {
         }
         self.results
     }
+}
+
+/// Sets queue pairs of a host: `tables` are the `[host.dcqcn]` of those that get another one, of which `parameters` makes what they are told,
+/// and then come registers.
+///
+/// # Errors
+/// Why not; nothing is changed.
+fn set(
+    adapters: &mut [Option<&mut RateController>],
+    tables: &[Option<Table>],
+    registers: &[(u64, u64)],
+    now: Nanos,
+    parameters: impl Fn(&Table) -> Result<Dcqcn, String>,
+) -> Result<(), String> {
+    let told = |(adapter, table): (&Option<&mut RateController>, &Option<Table>)| {
+        let Some(adapter) = adapter else { return Ok(None) };
+        table.as_ref().map_or(Ok(*adapter.settings()), &parameters).map(Some)
+    };
+    let mut all = adapters.iter().zip(tables).map(told).collect::<Result<Vec<_>, _>>()?;
+    let mut own = Vec::new();
+    let mut shared = false;
+    for &(address, value) in registers {
+        match access::tell(&mut all, address, value).map_err(|e| e.to_string())? {
+            true => shared = true,
+            false => own.push((address, value)),
+        }
+    }
+    let mut changed: Vec<(&mut RateController, Dcqcn)> = Vec::new();
+    for ((adapter, table), told) in adapters.iter_mut().zip(tables).zip(all) {
+        if let (Some(adapter), Some(told)) = (adapter, told.filter(|_| shared || table.is_some())) {
+            adapter.can_configure(&told, now).map_err(|e| e.to_string())?;
+            changed.push((adapter, told));
+        }
+    }
+    for (adapter, told) in changed {
+        adapter.configure(&told, now).map_err(|e| e.to_string())?;
+    }
+    for (address, value) in own {
+        access::write(adapters, address, value, now).map_err(|e| e.to_string())?;
+    }
+    Ok(())
 }
 
 fn line_of(plan: &Plan, host: usize) -> u64 {

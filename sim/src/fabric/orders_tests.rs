@@ -93,6 +93,33 @@ fn orders_add_up() {
     assert_ne!(flows(&played(&both)), flows(&alone));
 }
 
+/// A `set` that one queue pair of a host refuses, or a register, changes none there, as that of a host that runs.
+#[test]
+fn cc024_a_set_is_carried_out_for_all_queue_pairs_of_a_host_or_for_none() {
+    let more = "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h3\"\nbytes = \"2MB\"\n";
+    let high =
+        more.to_owned() + &order("at = \"50us\"\nhost = \"h0\"\nqpn = 1\nset = { min_rate = \"30G\" }");
+    let set = |set: &str| played(&(high.clone() + &order(&format!("at = \"60us\"\nset = {{ {set} }}"))));
+    let before = flows(&played(&high));
+    // The second queue pair of h0 has a higher `min_rate`; no host has the queue pair of that register.
+    for (report, refused, hosts) in [
+        (set("first_cnp_rate = \"20G\", gain = 100"), "h0: ", vec!["h1", "h2"]),
+        (set("gain = 100, \"0x600208\" = 5"), "h0: 0x600208", vec![]),
+    ] {
+        let result = &report.orders[1];
+        assert!(result.refused.as_ref().is_some_and(|why| why.starts_with(refused)), "{result:?}");
+        let met: Vec<&str> = result.queue_pairs.iter().map(|pair| &*pair.host).collect();
+        assert_eq!(met, hosts);
+    }
+    let of_h0 = |set: &str| {
+        let order = order(&format!("at = \"60us\"\nhost = \"h0\"\nset = {{ {set} }}"));
+        flows(&played(&(high.clone() + &order)))
+    };
+    assert_eq!(of_h0("first_cnp_rate = \"20G\", gain = 100"), before);
+    assert_eq!(of_h0("gain = 100, \"0x600208\" = 5"), before);
+    assert_ne!(of_h0("gain = 100"), before);
+}
+
 #[test]
 fn cc015_registers_are_written_and_shown() {
     // RATE_MEM of the first queue pair of h1: target and rate 5120 and 3200 units.
