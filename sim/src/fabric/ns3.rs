@@ -508,6 +508,7 @@ fn report(
             headroom_peak: c.headroom_peak,
             headroom: params[s].1[i].into(),
             storms: 0,
+            marking: Vec::new(),
             flows: Vec::new(),
         }
     };

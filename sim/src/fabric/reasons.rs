@@ -2,10 +2,10 @@
 
 use super::deadlock::first_circle;
 use super::policy::Policy;
-use super::report::{HeadroomPool, HostResult, LinkResult, PortResult, Report, SwitchResult};
+use super::report::{HeadroomPool, HostResult, LinkResult, MarkingQueue, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_config::{Config, PgConfig, SharedLimit, WatchdogAction, WatchdogConfig};
+use weir_config::{Config, MarkPoint, PgConfig, SharedLimit, WatchdogAction, WatchdogConfig};
 use weir_dataplane::drops::DropReason;
 use weir_layout::counted;
 
@@ -51,7 +51,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all.extend(no_pfc(report, config, context.policy.limit()));
     all.extend(pfc_of_hosts(report));
     all.extend(full_memories(report));
-    all.extend(no_mark(report, config));
+    all.extend(no_mark(report));
     for (switch, port) in report.ports() {
         all.extend(drops(report, context, switch, port));
     }
@@ -218,26 +218,29 @@ fn full_memories(report: &Report) -> Option<String> {
     })
 }
 
-fn no_mark(report: &Report, config: &Config) -> Option<String> {
+fn no_mark(report: &Report) -> Option<String> {
     if report.marks() > 0 {
         return None;
     }
-    let kmin = config.ports.iter().flat_map(|p| p.queues.iter().filter_map(|q| q.wred)).map(|w| w.kmin).min();
-    let Some(kmin) = kmin else {
+    let queues =
+        report.ports().flat_map(|(switch, port)| port.marking.iter().map(move |q| (switch, port, q)));
+    // The one that went furthest beyond where its own marking begins, or was the longest.
+    let longest = queues.max_by_key(|(_, _, q)| (q.peak.saturating_sub(q.kmin), q.peak));
+    let Some((switch, port, MarkingQueue { queue, peak, kmin, mark })) = longest else {
         return Some("Nothing was marked: no queue has a marking profile.".into());
     };
-    let (switch, port) = fullest(report, |p| p.queue_max)?;
-    if port.queue_max <= kmin {
-        return Some(format!(
-            "Nothing was marked: the longest queue ({} port {}) had {} bytes, marking begins above {kmin}.",
-            switch.name, port.port, port.queue_max
-        ));
-    }
-    Some(format!(
-        "Nothing was marked although {} port {} held {} bytes (marking begins above {kmin}): the frames are \
-         not ECN capable, their queue has no marking profile, or chance spared them.",
-        switch.name, port.port, port.queue_max
-    ))
+    let place = format!("queue {queue} of {} port {}", switch.name, port.port);
+    let begins = match mark {
+        MarkPoint::Dequeue => format!("a frame is marked that leaves more than {kmin} behind"),
+        MarkPoint::Enqueue => format!("a frame is marked that finds more than {kmin}"),
+    };
+    Some(match peak <= kmin {
+        true => format!("Nothing was marked: {place} held {peak} bytes at most; {begins}."),
+        false => format!(
+            "Nothing was marked although {place} held {peak} bytes ({begins}): the frames are not ECN capable, the last one made \
+             the difference, or chance spared them."
+        ),
+    })
 }
 
 /// PFC frames of a port of a switch that its link lost.

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use weir_config::MarkPoint;
 use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 use weir_layout::counted;
 
@@ -317,9 +318,25 @@ pub struct PortResult {
     pub headroom: u64,
     /// Storms the watchdog saw.
     pub storms: u64,
+    /// Its queues that have a marking profile.
+    #[serde(skip)]
+    pub marking: Vec<MarkingQueue>,
     /// The flows behind marks, losses, pauses and depth, most of each first; absent: `[flows]` is not enabled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowShare>,
+}
+
+/// A queue with a marking profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MarkingQueue {
+    /// Its number.
+    pub queue: usize,
+    /// Bytes it held at most, the frame that leaves with them; of a crossbar, whose inputs have a share of it each, no less than that.
+    pub peak: u64,
+    /// Where marking begins.
+    pub kmin: u64,
+    /// What is compared with that.
+    pub mark: MarkPoint,
 }
 
 /// What a flow is behind at a port of a switch, over the whole run.

@@ -120,3 +120,44 @@ fn keys_of_switches_that_the_published_profile_refuses_are_named() {
         );
     }
 }
+
+/// Where marking begins is a matter of each queue: none is told to have been deep enough by what all queues of its port held together, or
+/// by the profile of another one.
+#[test]
+fn what_was_not_marked_is_judged_queue_by_queue() {
+    let file = |kmin: [&str; 2], flows: &[(&str, u8)]| {
+        let head = "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[switch.config.buffer]\nsize = \"4MiB\"\n";
+        let profile = |name: &str, kmin: &str| {
+            format!(
+                "[[switch.config.wred]]\nname = \"{name}\"\nkmin = \"{kmin}\"\nkmax = \"4MB\"\npmax = \"1%\"\n"
+            )
+        };
+        let bind = "[[switch.config.queue]]\nqueues = \"3\"\nwred = \"three\"\n[[switch.config.queue]]\nqueues = \"0\"\nwred = \"zero\"\n";
+        let flows = flows.iter().map(|(from, priority)| {
+            let dscp = if *priority == 3 { 26 } else { 0 };
+            format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h3\"\nbytes = \"60KB\"\npriority = {priority}\ndscp = {dscp}\n")
+        });
+        format!(
+            "{head}{}{}{bind}{}",
+            profile("three", kmin[0]),
+            profile("zero", kmin[1]),
+            flows.collect::<String>()
+        )
+    };
+    let said = |text: &str| {
+        let report = play(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        report.why.iter().find(|why| why.starts_with("Nothing was marked")).unwrap().clone()
+    };
+    // Together they hold more than that, each less.
+    let each = said(&file(["110KB", "110KB"], &[("h0", 3), ("h1", 0), ("h2", 0)]));
+    assert!(each.starts_with("Nothing was marked: queue "), "{each}");
+    assert!(
+        each.ends_with(" bytes at most; a frame is marked that leaves more than 110000 behind."),
+        "{each}"
+    );
+    let zero = [("h0", 0), ("h1", 0)];
+    let of_zero = said(&file(["1KB", "100KB"], &zero));
+    assert!(of_zero.starts_with("Nothing was marked: queue 0 of s0 port 3 held "), "{of_zero}");
+    let although = said(&file(["100KB", "1KB"], &zero));
+    assert!(although.starts_with("Nothing was marked although queue 0 of s0 port 3 held "), "{although}");
+}

@@ -10,7 +10,8 @@ use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
-    FlowResult, FlowShare, HeadroomPool, HostResult, PortResult, Report, Sample, Spread, SwitchResult,
+    FlowResult, FlowShare, HeadroomPool, HostResult, MarkingQueue, PortResult, Report, Sample, Spread,
+    SwitchResult,
 };
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
@@ -492,6 +493,12 @@ impl Fabric<'_> {
                 |reason: usize| node.parts.iter().map(|part| part.stats(id).drops.0[reason]).sum::<u64>();
             let reasons = DropReason::ALL.iter().enumerate().map(|(at, reason)| (reason, lost(at)));
             let reasons = reasons.filter(|(_, count)| *count > 0);
+            let parts: Vec<_> = node.parts.iter().map(|part| part.gauges(id, self.ns())).collect();
+            let marks = |queue: usize| {
+                let wred = node.config.ports[i].queues[queue].wred?;
+                let peak = parts.iter().map(|gauges| gauges.queue_peak[queue]).sum();
+                Some(MarkingQueue { queue, peak, kmin: wred.kmin, mark: wred.mark })
+            };
             PortResult {
                 port: i,
                 peer: self.plan.names[self.dirs[self.out[self.plan.hosts + s][i]].to.node].clone(),
@@ -516,6 +523,7 @@ impl Fabric<'_> {
                     Some(core) => core.storms(i),
                     None => sum(&g.storms_detected),
                 },
+                marking: (0..PRIORITIES).filter_map(marks).collect(),
                 flows: FlowShare::of(
                     &node.parts.iter().filter_map(|part| part.flows(id)).collect::<Vec<_>>(),
                 ),
