@@ -7,8 +7,8 @@ use super::read::{Ctx, Origin, Section};
 use super::sched::{explained_ports, lookup, named, select};
 use super::schema;
 use super::types::{
-    BufferConfig, Direction, PgConfig, PortConfig, QueueConfig, SchedulerConfig, SchedulerType, SharedLimit,
-    workers,
+    BufferConfig, Direction, Division, Memories, PgConfig, PortConfig, QueueConfig, SchedulerConfig,
+    SchedulerType, SharedLimit, workers,
 };
 use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_size};
 use weir_dataplane::turn::Turns;
@@ -119,9 +119,8 @@ fn base_profiles() -> Vec<Profile> {
 pub(super) fn read(
     ctx: &mut Ctx<'_>,
     root: &Section<'_>,
-    ports: &mut [PortConfig],
-    at: &[PortAt],
-    turns: &[Turns],
+    memories: Memories,
+    (ports, at, turns): (&mut [PortConfig], &[PortAt], &[Turns]),
     mirrored: bool,
 ) -> (BufferConfig, Vec<Profile>, BufferAt) {
     let s = root.table(ctx, "buffer", &schema::BUFFER);
@@ -162,6 +161,7 @@ pub(super) fn read(
         headroom_pooled: false,
         staleness: 0,
         shared: 0,
+        of_ports: Vec::new(),
         egress_lossy_pool,
         profiles: profiles.iter().map(|p| p.name.clone()).collect(),
     };
@@ -189,17 +189,37 @@ pub(super) fn read(
         }
     }
 
-    buffer.reserved = ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved));
-    let (headroom, pooled, pool_at) = headroom_total(ctx, &s, ports);
-    (buffer.headroom, buffer.headroom_pooled) = (headroom, pooled);
+    let receivers: Vec<&[PortConfig]> = match memories {
+        Memories::Shared => vec![&*ports],
+        Memories::PerPort => ports.chunks(1).collect(),
+    };
+    let reserved = |ports: &&[PortConfig]| {
+        ports.iter().flat_map(|p| &p.pgs).fold(0u64, |sum, pg| sum.saturating_add(pg.reserved))
+    };
+    let (headrooms, pooled, pool_at) = headrooms(ctx, &s, &receivers);
+    let divided = receivers.iter().map(reserved).zip(headrooms);
+    let mut divisions: Vec<Division> =
+        divided.map(|(reserved, headroom)| Division { reserved, headroom, shared: 0 }).collect();
+    buffer.headroom_pooled = pooled;
     buffer.staleness = buffer.staleness_of(ports, workers(ports));
     if buffer.staleness > 0 {
         let why = "a burst of the longest frames for each further worker: what it admits before it says so";
         ctx.explain("buffer.staleness", show_size(buffer.staleness), Origin::Derived, why);
     }
-    buffer.shared = size.saturating_sub(buffer.promised());
-    for port in ports.iter_mut() {
-        port.pgs.iter_mut().for_each(|pg| pg.shared = profiles[pg.profile].limit.resolve(buffer.shared));
+    for Division { reserved, headroom, shared } in &mut divisions {
+        (buffer.reserved, buffer.headroom) = (*reserved, *headroom);
+        *shared = size.saturating_sub(buffer.promised());
+    }
+    if let Some(least) = divisions.iter().max_by_key(|d| d.reserved.saturating_add(d.headroom)) {
+        Division { reserved: buffer.reserved, headroom: buffer.headroom, shared: buffer.shared } = *least;
+    }
+    if memories == Memories::PerPort {
+        buffer.of_ports = divisions;
+    }
+    for (i, port) in ports.iter_mut().enumerate() {
+        let own = buffer.of_port(i).shared;
+        port.pgs.iter_mut().for_each(|pg| pg.shared = profiles[pg.profile].limit.resolve(own));
+        // What comes by any port may wait there: a share is one of the least.
         let queues = port.queues.iter_mut();
         queues.for_each(|queue| queue.shared = profiles[queue.profile].limit.resolve(buffer.shared));
     }
@@ -342,39 +362,43 @@ fn resolve_groups(
     }
 }
 
-/// Bytes set aside for headroom, whether pooled, and where the pool is said.
-fn headroom_total(ctx: &mut Ctx<'_>, s: &Section<'_>, ports: &[PortConfig]) -> (u64, bool, Span) {
-    let groups = ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless);
-    let (sum, most) =
-        groups.fold((0u64, 0), |(sum, most), pg| (sum.saturating_add(pg.xoff), pg.xoff.max(most)));
+/// Bytes that each memory sets aside for headroom, by the ports that receive into it, whether it is pooled, and where the pool is said.
+fn headrooms(ctx: &mut Ctx<'_>, s: &Section<'_>, receivers: &[&[PortConfig]]) -> (Vec<u64>, bool, Span) {
+    let need = |ports: &&[PortConfig]| {
+        let groups = ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless);
+        groups.fold((0u64, 0), |(sum, most), pg| (sum.saturating_add(pg.xoff), pg.xoff.max(most)))
+    };
+    let needs: Vec<(u64, u64)> = receivers.iter().map(need).collect();
+    let sum = needs.iter().map(|(sum, _)| *sum).max().unwrap_or(0);
     let pool = s.get(ctx, "headroom_pool", &SIZE);
     let ratio = s.int(ctx, "over_subscribe_ratio", 1..=64);
-    let (bytes, at) = match (&pool, &ratio) {
+    let (bytes, at): (Vec<u64>, Span) = match (&pool, &ratio) {
         (Some(pool), Some(ratio)) => {
             let message = format!(
                 "headroom_pool = {} and over_subscribe_ratio = {} both size the pool",
                 pool.v, ratio.v
             );
             ctx.error(ratio.span, "headroom.pool", message, "keep one of them");
-            (pool.v, pool.span)
+            (vec![pool.v; needs.len()], pool.span)
         }
-        (Some(pool), None) => (pool.v, pool.span),
+        (Some(pool), None) => (vec![pool.v; needs.len()], pool.span),
         (None, Some(ratio)) => {
             let bytes = sum.div_ceil(ratio.v);
             let why = format!("sum of headrooms {sum} / ratio {}", ratio.v);
             ctx.explain("buffer.headroom_pool", show_size(bytes), ratio.origin.clone(), why);
-            (bytes, ratio.span)
+            (needs.iter().map(|(sum, _)| sum.div_ceil(ratio.v)).collect(), ratio.span)
         }
         (None, None) => {
             let why = "sum over lossless groups: each has its own";
             ctx.explain("buffer.headroom", show_size(sum), Origin::Derived, why);
-            return (sum, false, s.span(ctx));
+            return (needs.iter().map(|(sum, _)| *sum).collect(), false, s.span(ctx));
         }
     };
-    if bytes < most {
+    let short = bytes.iter().zip(&needs).filter(|(bytes, (_, most))| *bytes < most);
+    if let Some((bytes, (_, most))) = short.max_by_key(|(_, (_, most))| *most) {
         let message =
             format!("the headroom pool of {bytes} bytes is smaller than one group's headroom of {most}");
-        ctx.error(at, "headroom.pool", message, format!("make the pool at least {}", show_size(most)));
+        ctx.error(at, "headroom.pool", message, format!("make the pool at least {}", show_size(*most)));
     }
     (bytes, true, at)
 }

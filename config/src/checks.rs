@@ -54,12 +54,19 @@ pub(super) fn whole(
 
 type Once = HashSet<(&'static str, Span, usize)>;
 
-/// `size = reserved + headroom + control + mirrors + shared`, and enough slots for it. False if nothing is left to share,
-/// so that limits derived from it mean nothing.
+/// `size = reserved + headroom + control + mirrors + shared`, and enough slots for it, in the memory that has least to share. False
+/// if that is nothing, so that limits derived from it mean nothing.
 fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
     let b = &config.buffer;
-    let groups = config.ports.len() * 8;
-    let lossless = config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count();
+    let own = b.of_ports.iter().position(|own| (own.reserved, own.headroom) == (b.reserved, b.headroom));
+    let (receivers, whose) = match own {
+        None => (&config.ports[..], String::new()),
+        Some(port) => {
+            (&config.ports[port..=port], format!("in the memory of port `{}`: ", config.ports[port].name))
+        }
+    };
+    let groups = receivers.len() * 8;
+    let lossless = receivers.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless).count();
     let claimed = b.promised();
     let headroom = if b.headroom_pooled {
         "headroom pool".into()
@@ -77,7 +84,7 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
     let largest = config.ports.iter().map(|p| u64::from(p.mtu)).max().unwrap_or(0);
     if claimed > b.size {
         let message = format!(
-            "reserved {} ({groups} groups) + {headroom} {} + control {}{mirrors}{workers} = {claimed}, more than size {}",
+            "{whose}reserved {} ({groups} groups) + {headroom} {} + control {}{mirrors}{workers} = {claimed}, more than size {}",
             b.reserved, b.headroom, b.control_bytes, b.size
         );
         let fits = claimed.saturating_add(2 * largest).checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX);
@@ -99,8 +106,11 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
         }
         ctx.error(places.size, "buffer.sum", message, remedy);
     } else if b.shared < 2 * largest {
-        let message =
-            format!("{} leaves {} to share: less than two frames of {largest}", b.division(), b.shared);
+        let message = format!(
+            "{whose}{} leaves {} to share: less than two frames of {largest}",
+            b.division(),
+            b.shared
+        );
         ctx.warn(places.size, "buffer.shared", message, "raise buffer.size or lower `reserved`");
     }
     if b.headroom_pooled && b.headroom == 0 && lossless > 0 {
@@ -143,11 +153,12 @@ fn slots(ctx: &mut Ctx<'_>, b: &BufferConfig, places: &BufferAt) {
 /// xon below xoff (DEV-24).
 fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
     let index = config.buffer.profiles.iter().position(|p| *p == profile.name);
-    let groups =
-        config.ports.iter().flat_map(|p| &p.pgs).filter(|pg| Some(pg.profile) == index && pg.lossless);
-    let Some((point, pg)) =
-        groups.map(|pg| (xoff_point(pg, config.buffer.shared), pg)).min_by_key(|(p, _)| *p)
-    else {
+    let points = config.ports.iter().enumerate().flat_map(|(port, p)| {
+        let shared = config.buffer.of_port(port).shared;
+        let groups = p.pgs.iter().filter(|pg| Some(pg.profile) == index && pg.lossless);
+        groups.map(move |pg| (xoff_point(pg, shared), pg))
+    });
+    let Some((point, pg)) = points.min_by_key(|(point, _)| *point) else {
         return;
     };
     if pg.xon >= point {

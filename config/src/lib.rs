@@ -88,6 +88,19 @@ pub fn load(name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
 /// # Errors
 /// Those of [`load`].
 pub fn load_for(platform: Platform, name: &str, text: &str) -> Result<Loaded, Vec<Diagnostic>> {
+    load_with(platform, Memories::Shared, name, text)
+}
+
+/// [`load_for`] for a switch with these memories.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn load_with(
+    platform: Platform,
+    memories: Memories,
+    name: &str,
+    text: &str,
+) -> Result<Loaded, Vec<Diagnostic>> {
     let mut ctx = Ctx::new(name, text);
     let document = parse(&mut ctx);
     if !ctx.found.is_empty() {
@@ -103,7 +116,7 @@ pub fn load_for(platform: Platform, name: &str, text: &str) -> Result<Loaded, Ve
         layers.push(Layer { table: document.get_ref(), at: Span::default(), preset: true });
     }
     let root = Section::new(&mut ctx, &schema::ROOT, String::new(), layers);
-    let mut config = build(&mut ctx, &root, platform);
+    let mut config = build(&mut ctx, &root, platform, memories);
     if ctx.found.has_errors() {
         return Err(ctx.in_order());
     }
@@ -123,7 +136,7 @@ fn parse<'a>(ctx: &mut Ctx<'a>) -> Spanned<DeTable<'a>> {
     document
 }
 
-fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
+fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform, memories: Memories) -> Config {
     let switch = root.table(ctx, "switch", &schema::SWITCH);
     let name = switch.or(ctx, "name", &TEXT, "weir".into(), "a switch needs a name in metrics");
     read::check_name(ctx, &name, "a switch");
@@ -147,7 +160,8 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform) -> Config {
     let lacp = lag::read_system(ctx, root);
     let mcast = mcast_snooping::read(ctx, root, &ports, &fdb, platform);
     link_local::check(ctx, &fdb_section, fdb.link_local, &lags);
-    let (buffer, profiles, buffer_at) = buffer::read(ctx, root, &mut ports, &at, &turns, mirrored);
+    let (buffer, profiles, buffer_at) =
+        buffer::read(ctx, root, memories, (&mut ports, &at, &turns), mirrored);
     mirror::check_buffer(ctx, &mirrors, &ports, &buffer);
     let (schedulers, wreds, marks) = sched::read(ctx, root, &mut ports);
     marking::resolve(ctx, (platform, &turns), &buffer, &wreds, &marks, &mut ports, &at);

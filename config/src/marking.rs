@@ -28,11 +28,13 @@ pub(super) fn xoff_point(pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared)
 }
 
-/// The shared buffer when every lossless group of the switch is full: N users settle at a / (1 + N a) of it (formats
-/// table R5), after those with a static threshold have taken theirs.
+/// A shared buffer when every lossless group of the ports that receive into it is full: N users settle at a / (1 + N a) of it
+/// (formats table R5), after those with a static threshold have taken theirs.
 struct Crowd {
     /// Lossless groups.
     groups: usize,
+    /// Size of the shared buffer.
+    shared: u64,
     /// Bytes nobody holds then: what the groups' shares are multiples of.
     free: u64,
 }
@@ -52,13 +54,13 @@ impl Crowd {
             })
             .sum();
         let left = u128::from(shared.saturating_sub(taken));
-        Self { groups: all().count(), free: (left * 256 / (256 + shares)) as u64 }
+        Self { groups: all().count(), shared, free: (left * 256 / (256 + shares)) as u64 }
     }
 
     /// Fill at which this group reaches Xoff then.
-    fn xoff_point(&self, pg: &PgConfig, shared: u64) -> u64 {
+    fn xoff_point(&self, pg: &PgConfig) -> u64 {
         let part = match pg.shared {
-            SharedLimit::Static(bytes) => bytes.min(shared),
+            SharedLimit::Static(bytes) => bytes.min(self.shared),
             SharedLimit::Dynamic(n) if n >= 0 => self.free << n,
             SharedLimit::Dynamic(n) => self.free >> n.unsigned_abs(),
         };
@@ -70,7 +72,7 @@ impl Crowd {
 struct Limits {
     /// Where the first of its lossless groups reaches Xoff, alone in the buffer; of a queue without any its own limit.
     alone: u64,
-    /// The same when every lossless group of the switch is full.
+    /// The same when every lossless group of that buffer is full.
     crowded: u64,
 }
 
@@ -98,18 +100,23 @@ pub(super) fn resolve(
     at: &[PortAt],
 ) {
     let mut once = HashSet::new();
-    let crowd = Crowd::of(ports, buffer.shared);
+    let crowds: Vec<Crowd> = match buffer.of_ports[..] {
+        [] => vec![Crowd::of(ports, buffer.shared)],
+        ref own => ports.chunks(1).zip(own).map(|(port, own)| Crowd::of(port, own.shared)).collect(),
+    };
+    // That of the memory a port receives into.
+    let crowd = |port: usize| &crowds[port.min(crowds.len() - 1)];
     for port in 0..ports.len() {
         for (queue, mark) in marks[port].iter().enumerate() {
             let Some(wred) = mark.map(|i| &wreds[i]) else { continue };
             let name = ports[port].name.clone();
             let first = feeders(ports, &ports[port], queue)
-                .map(|(p, g)| (xoff_point(&ports[p].pgs[g], buffer.shared), p, g))
+                .map(|(p, g)| (xoff_point(&ports[p].pgs[g], crowd(p).shared), p, g))
                 .min();
             let q = &ports[port].queues[queue];
             let limit = first.map_or_else(|| alone(q.reserved, q.shared, buffer.shared), |f| f.0);
             let full = feeders(ports, &ports[port], queue)
-                .map(|(p, g)| (crowd.xoff_point(&ports[p].pgs[g], buffer.shared), p, g))
+                .map(|(p, g)| (crowd(p).xoff_point(&ports[p].pgs[g]), p, g))
                 .min();
             let limits = Limits { alone: limit, crowded: full.map_or(limit, |f| f.0) };
             let lossless = first.is_some() || q.lossless;
@@ -141,7 +148,9 @@ pub(super) fn resolve(
                 let message = format!(
                     "`{}` marks nothing up to kmin = {kmin}, but when all {} lossless groups are full, group {g} of port `{}` \
                      reaches Xoff at {xoff}: the more ports are congested, the more PFC acts before ECN",
-                    wred.name, crowd.groups, ports[p].name
+                    wred.name,
+                    crowd(p).groups,
+                    ports[p].name
                 );
                 let remedy =
                     format!("lower kmin below {xoff}, write it as a share or \"auto\", or raise buffer.size");

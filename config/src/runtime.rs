@@ -333,6 +333,19 @@ pub fn mmu_params(config: &Config, shards: usize) -> MmuParams {
     }
 }
 
+/// The memory of an input, where each port has its own ([`crate::Memories::PerPort`]): by the other ports nothing comes.
+pub fn input_params(config: &Config, input: PortId) -> MmuParams {
+    let mut memory = mmu_params(config, 1);
+    for (port, groups) in memory.pgs.chunks_mut(PRIORITIES).enumerate() {
+        if port != input.index() {
+            groups.fill(PgParams::UNUSED);
+        }
+    }
+    let headroom = config.buffer.of_port(input.index()).headroom;
+    memory.headroom_pool = memory.headroom_pool.map(|_| headroom);
+    memory
+}
+
 /// What the configuration says; and where it did not know the rate of a link, never so short that one pause is a storm.
 fn watchdog_config(config: &Config, w: &crate::WatchdogConfig, ports: &[PortParams]) -> WatchdogConfig {
     let obeys = |port: &&PortParams| port.react.mode != RxMode::None;

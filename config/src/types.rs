@@ -452,7 +452,28 @@ pub struct WredConfig {
     pub wred_drop: bool,
 }
 
-/// The shared buffer. `size = reserved + headroom + control + mirrors + shared`, exactly.
+/// What a switch receives frames into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memories {
+    /// One memory of all ports: output-queued.
+    Shared,
+    /// A memory for each port, of `buffer.size` each: input-queued.
+    PerPort,
+}
+
+/// What a memory sets aside for the ports that receive into it, and what is left; bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// See [`BufferConfig::reserved`].
+    pub reserved: u64,
+    /// See [`BufferConfig::headroom`].
+    pub headroom: u64,
+    /// See [`BufferConfig::shared`].
+    pub shared: u64,
+}
+
+/// The shared buffer. `size = reserved + headroom + control + mirrors + shared`, exactly. Where each port has a memory of its own
+/// this is the one that has least to share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferConfig {
     /// Bytes in all.
@@ -475,6 +496,8 @@ pub struct BufferConfig {
     pub staleness: u64,
     /// What dynamic thresholds divide.
     pub shared: u64,
+    /// The memory of each port, where each has its own; empty: there is one for all.
+    pub of_ports: Vec<Division>,
     /// Most bytes waiting in lossy egress queues.
     pub egress_lossy_pool: u64,
     /// Names of the profiles, as indexed by groups and queues.
@@ -497,6 +520,12 @@ impl BufferConfig {
     pub fn promised(&self) -> u64 {
         let parts = [self.reserved, self.headroom, self.control_bytes, self.mirror_bytes, self.staleness];
         parts.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// The memory that a port receives into.
+    pub fn of_port(&self, port: usize) -> Division {
+        let Self { reserved, headroom, shared, .. } = *self;
+        self.of_ports.get(port).copied().unwrap_or(Division { reserved, headroom, shared })
     }
 
     /// How [`BufferConfig::shared`] comes about, in words.

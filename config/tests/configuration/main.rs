@@ -10,6 +10,7 @@ mod configured;
 mod explain;
 mod flows;
 mod host_keys;
+mod input_memories;
 mod keys;
 mod lag;
 mod lldp;

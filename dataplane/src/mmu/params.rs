@@ -29,6 +29,12 @@ pub struct PgParams {
     pub lossless: bool,
 }
 
+impl PgParams {
+    /// Nothing is set aside, and nothing but the pool is a limit.
+    pub const UNUSED: Self =
+        Self { reserved: 0, limit: Limit::UNLIMITED, headroom: 0, xon: 0, xon_offset: 0, lossless: false };
+}
+
 /// Limits of one egress queue (SONiC BUFFER_QUEUE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueParams {
@@ -171,21 +177,13 @@ impl MmuParams {
     /// A switch of `ports` lossy ports sharing `total` bytes with alpha 1 at egress: what remains
     /// when nothing is configured.
     pub fn lossy(ports: usize, total: u64) -> Self {
-        let pg = PgParams {
-            reserved: 0,
-            limit: Limit::UNLIMITED,
-            headroom: 0,
-            xon: 0,
-            xon_offset: 0,
-            lossless: false,
-        };
         let alpha_one = Limit::dynamic(0).unwrap_or(Limit::UNLIMITED);
         let queue = QueueParams { reserved: 0, limit: alpha_one, pool: PoolId::Lossy };
         Self {
             total,
             cell_bytes: 1,
             least_charge: 1,
-            pgs: vec![pg; ports * PRIORITIES],
+            pgs: vec![PgParams::UNUSED; ports * PRIORITIES],
             queues: vec![queue; ports * PRIORITIES],
             headroom_pool: None,
             egress_pools: [None; 2],

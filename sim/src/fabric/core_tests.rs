@@ -45,6 +45,63 @@ fn sw_crossbars_lose_nothing_and_reorder_nothing() {
     }
 }
 
+/// Xoff of an input, and what its memory shares, are those of its own port: other ports change nothing, and make no memory too small.
+#[test]
+fn sw_the_memory_of_an_input_is_for_its_port_alone() {
+    let to_h0 = |from: &str| {
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h0\"\nbytes = \"4MB\"\n")
+    };
+    let traffic = to_h0("h1") + &to_h0("h2");
+    for core in ["core = \"islip\"", "core = \"pim\"", "core = \"fifo\""] {
+        let [few, many] = [3, 33].map(|hosts| {
+            let r = play(&star(hosts, core, "2MiB", &traffic));
+            assert_eq!((r.flows_done, r.frames_dropped), (2, 0), "{core} {hosts}");
+            let [switch] = &r.switches[..] else { panic!() };
+            let port = &switch.ports[1];
+            let reserved = 4096 + port.headroom + (256 << 10);
+            assert_eq!(
+                (switch.shared, port.memory.map(|m| m.shared)),
+                (switch.buffer - reserved, Some(switch.shared))
+            );
+            assert!(port.pfc_tx_xoff > 0, "{core} {hosts}: no pause");
+            [switch.shared, port.pg_peak]
+        });
+        assert_eq!(few, many, "{core}");
+    }
+    let one = load("core.toml", &star(33, "core = \"output_queued\"", "2MiB", &traffic))
+        .and_then(|spec| run(&spec));
+    assert!(one.unwrap_err().to_string().contains("more than size 2097152"));
+}
+
+/// Ports that are not alike have memories that are not, each told with its port; the switch tells the least.
+#[test]
+fn sw_memories_of_unlike_inputs_are_told_apart() {
+    let played = |switch: &str| {
+        play(&format!(
+            "name = \"unlike\"\nstop_time = \"2ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"c\"]\n\
+             switches = [\"s\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"s\", rate = \"400G\", delay = \"3us\" }}, \
+             {{ a = \"c\", b = \"s\" }}]\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[switch]\n{switch}\n\
+             [switch.config.buffer]\nsize = \"8MiB\"\nover_subscribe_ratio = 1\n[[workload]]\nkind = \"flow\"\nfrom = \"b\"\n\
+             to = \"c\"\nbytes = \"6MB\"\n"
+        ))
+    };
+    let r = played("core = \"islip\"");
+    let [switch] = &r.switches[..] else { panic!() };
+    for port in &switch.ports {
+        let memory = port.memory.unwrap();
+        let pool = memory.headroom_pool.unwrap();
+        assert_eq!(pool.size, port.headroom);
+        assert_eq!(memory.shared, switch.buffer - 4096 - pool.size - (256 << 10));
+    }
+    let of = |port: usize| switch.ports[port].memory.unwrap();
+    assert!(of(0) != of(1) && of(1).shared == switch.shared, "{switch:?}");
+    let fullest = of(1).headroom_pool.unwrap();
+    assert!(fullest.peak > 0 && switch.headroom_pool == Some(fullest), "{switch:?}");
+    let table = r.ports_csv();
+    assert!(table.contains(&format!(",{},{},", fullest.size, fullest.peak)), "{table}");
+    assert!(!played("core = \"output_queued\"").to_json().contains("\"memory\""));
+}
+
 /// DEV-28: the depth that marks is that of the output, as in one memory, not what one input holds for it.
 #[test]
 fn sw_marks_go_by_what_all_inputs_hold() {

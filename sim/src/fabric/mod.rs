@@ -72,8 +72,8 @@ pub use orders::{
 pub use play::{Progress, Undivided, run, run_with};
 pub use report::is_table;
 pub use report::{
-    FlowResult, HeadroomPool, HostResult, LinkResult, PortResult, Report, Sample, Spread, Summary,
-    SwitchResult,
+    FlowResult, HeadroomPool, HostResult, InputMemory, LinkResult, PortResult, Report, Sample, Spread,
+    Summary, SwitchResult,
 };
 pub(crate) use report::{SCHEMA, completion};
 pub use sizes::SizeDistribution;

@@ -507,6 +507,7 @@ fn report(
             pg_peak: c.group_peak,
             headroom_peak: c.headroom_peak,
             headroom: params[s].1[i].into(),
+            memory: None,
             storms: 0,
             marking: Vec::new(),
             flows: Vec::new(),

@@ -44,7 +44,7 @@ impl Report {
         let ports: Vec<Value> = ports
             .iter()
             .take(ROWS)
-            .map(|(s, p)| json!({ "switch": s.name, "headroom_pool": s.headroom_pool, "port": p }))
+            .map(|(s, p)| json!({ "switch": s.name, "headroom_pool": s.memory_of(p).headroom_pool, "port": p }))
             .collect();
         let mut links: Vec<_> = self.links.iter().filter(|l| l.bottleneck_milli > Some(0)).collect();
         links.sort_by_key(|l| std::cmp::Reverse(l.bottleneck_milli));

@@ -186,7 +186,10 @@ fn no_pfc(report: &Report, config: &Config, limit: &str) -> Option<String> {
     Some(format!(
         "{none}: the fullest lossless priority group ({} port {}) held {} shared bytes, and no \
          group reached its limit ({limit}) of the {} shared bytes.",
-        switch.name, port.port, port.pg_peak, switch.shared
+        switch.name,
+        port.port,
+        port.pg_peak,
+        switch.memory_of(port).shared
     ))
 }
 
@@ -249,11 +252,11 @@ fn lost_pauses(report: &Report, switch: &SwitchResult, port: &PortResult) -> u64
     report.links.iter().filter(way).map(|link| link.lost_pauses).sum()
 }
 
-/// The headroom pool of the switch had no room for one more frame, while the groups of the port had some left of their own.
+/// The headroom pool of what the port receives into had no room for one more frame, while the groups of the port had some left of their own.
 fn dry_pool(context: &Context, switch: &SwitchResult, port: &PortResult) -> Option<HeadroomPool> {
     let longest = longest_frame(context);
     let has_left = port.headroom_peak + longest <= port.headroom;
-    switch.headroom_pool.filter(|pool| has_left && pool.peak + longest > pool.size)
+    switch.memory_of(port).headroom_pool.filter(|pool| has_left && pool.peak + longest > pool.size)
 }
 
 /// Bytes of the longest frame that a port takes.
@@ -317,8 +320,9 @@ fn drops<'a>(
             );
         }
         if let Some(HeadroomPool { size, peak }) = dry_pool(context, switch, port).filter(|_| of_headroom) {
+            let whose = if port.memory.is_some() { "input" } else { "switch" };
             return format!(
-                "{} port {} dropped {count} ({name}): the headroom pool of the switch was empty, with {peak} of its {size} bytes \
+                "{} port {} dropped {count} ({name}): the headroom pool of the {whose} was empty, with {peak} of its {size} bytes \
                  in use at most. The fullest group of the port had {} of the {} bytes it may have. Remedy: a larger `headroom_pool`, or a \
                  smaller `over_subscribe_ratio`, in [switch.config.buffer]; without either each group has its own headroom.",
                 switch.name, port.port, port.headroom_peak, port.headroom

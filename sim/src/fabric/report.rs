@@ -316,6 +316,9 @@ pub struct PortResult {
     pub headroom_peak: u64,
     /// Headroom of its largest lossless group, bytes.
     pub headroom: u64,
+    /// What it receives into, where each input has a memory of its own; absent: that of the switch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<InputMemory>,
     /// Storms the watchdog saw.
     pub storms: u64,
     /// Its queues that have a marking profile.
@@ -389,18 +392,36 @@ impl FlowShare {
 pub struct SwitchResult {
     /// Name.
     pub name: String,
-    /// Buffer and what of it is shared, bytes.
+    /// Buffer and what of it is shared, bytes. Behind a crossbar each input has as much buffer, and this is the least that one shares.
     pub buffer: u64,
     /// See `buffer`.
     pub shared: u64,
-    /// The headroom that its groups share; absent: each has its own.
+    /// The headroom that its groups share; absent: each has its own. Behind a crossbar it is that of the input with the fullest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headroom_pool: Option<HeadroomPool>,
     /// Ports.
     pub ports: Vec<PortResult>,
 }
 
-/// A headroom pool, bytes. Behind a crossbar each input has one: this is the fullest.
+impl SwitchResult {
+    /// What one of its ports receives into.
+    pub fn memory_of(&self, port: &PortResult) -> InputMemory {
+        let Self { shared, headroom_pool, .. } = *self;
+        port.memory.unwrap_or(InputMemory { shared, headroom_pool })
+    }
+}
+
+/// A memory that frames are received into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct InputMemory {
+    /// What of it is shared, bytes.
+    pub shared: u64,
+    /// The headroom that its groups share; absent: each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headroom_pool: Option<HeadroomPool>,
+}
+
+/// A headroom pool, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HeadroomPool {
     /// Its size.
@@ -782,6 +803,7 @@ impl Report {
         let head = self.csv_head("ports") + head;
         let line = |(s, p): (&SwitchResult, &PortResult)| {
             let drops: u64 = p.drops.values().sum();
+            let pool = s.memory_of(p).headroom_pool;
             let numbers = [
                 Some(p.rx_frames),
                 Some(p.tx_frames),
@@ -795,8 +817,8 @@ impl Report {
                 p.tx_paused_ns,
                 p.rx_paused_ns,
                 Some(p.headroom_peak),
-                s.headroom_pool.map(|pool| pool.size),
-                s.headroom_pool.map(|pool| pool.peak),
+                pool.map(|pool| pool.size),
+                pool.map(|pool| pool.peak),
                 Some(self.end_ns),
             ];
             let cells: Vec<String> =

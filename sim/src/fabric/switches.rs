@@ -12,8 +12,8 @@ use super::topology::{Plan, hop_mac, key_of_delay, key_of_rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use toml::{Table, Value};
-use weir_config::runtime::{Device, switch_params};
-use weir_config::{Config, Diagnostic, Loaded, PortRate};
+use weir_config::runtime::{Device, input_params, switch_params};
+use weir_config::{Config, Diagnostic, Loaded, Memories, PortRate};
 use weir_dataplane::switch::{Switch, UnknownUnicast};
 use weir_dataplane::turn::Platform;
 use weir_dataplane::types::{Mac, PortId};
@@ -63,6 +63,14 @@ fn has(table: &Table, path: &str) -> bool {
         Some((first, rest)) => {
             table.get(first).and_then(Value::as_table).is_some_and(|table| has(table, rest))
         }
+    }
+}
+
+/// What switches receive frames into.
+fn memories(spec: &FabricSpec) -> Memories {
+    match spec.switch.core {
+        CoreKind::OutputQueued => Memories::Shared,
+        CoreKind::Islip | CoreKind::Pim | CoreKind::Fifo => Memories::PerPort,
     }
 }
 
@@ -124,8 +132,9 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     };
     table.insert("port".into(), Value::Array(plan.ports[node].iter().enumerate().map(port).collect()));
     let text = toml::to_string(&table).map_err(|e| FabricError::Switch(e.to_string()))?;
-    let loaded = weir_config::load_for(
+    let loaded = weir_config::load_with(
         Platform::Simulated,
+        memories(spec),
         &format!("{} (switch {})", spec.name, plan.names[node]),
         &text,
     );
@@ -268,10 +277,13 @@ pub(super) fn build(
         port.rate = None;
         port.learning = false;
         port.unknown_unicast = UnknownUnicast::Drop;
-        if spec.switch.core != CoreKind::OutputQueued {
+        if memories(spec) == Memories::PerPort {
             // Rates of queues are kept by the outputs.
             port.queues.iter_mut().for_each(|queue| (queue.cir, queue.pir) = (None, None));
         }
+    }
+    if memories(spec) == Memories::PerPort {
+        params.mmu = input_params(config, PortId(input as u16));
     }
     params.ageing = None;
     // Hosts send to one another only, and their fabric is looked at when it has ended.

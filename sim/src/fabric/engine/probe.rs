@@ -10,8 +10,8 @@ use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
 use crate::fabric::reasons::Context;
 use crate::fabric::report::{
-    FlowResult, FlowShare, HeadroomPool, HostResult, MarkingQueue, PortResult, Report, Sample, Spread,
-    SwitchResult,
+    FlowResult, FlowShare, HeadroomPool, HostResult, InputMemory, MarkingQueue, PortResult, Report, Sample,
+    Spread, SwitchResult,
 };
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
@@ -480,6 +480,13 @@ impl Fabric<'_> {
     pub(super) fn switch_result(&self, s: usize) -> SwitchResult {
         let node = &self.switches[s];
         let span = self.now.saturating_sub(self.spec.measure_from.0.saturating_mul(PS)).max(1);
+        let buffer = &node.config.buffer;
+        let memory = |i: usize| {
+            let (own, peak) = (buffer.of_port(i), node.part(i).admission().headroom_peak());
+            let pool = HeadroomPool { size: own.headroom, peak };
+            InputMemory { shared: own.shared, headroom_pool: buffer.headroom_pooled.then_some(pool) }
+        };
+        let fullness = |pool: &HeadroomPool| u128::from(pool.peak) * 1_000_000 / u128::from(pool.size.max(1));
         let port = |i: usize| {
             let id = PortId(i as u16);
             let (stats, g) = (node.part(i).stats(id), node.part(i).gauges(id, self.ns()));
@@ -519,6 +526,7 @@ impl Fabric<'_> {
                 pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
                 headroom_peak: max(&g.pg_headroom_peak),
                 headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
+                memory: node.core.as_ref().map(|_| memory(i)),
                 storms: match &node.core {
                     Some(core) => core.storms(i),
                     None => sum(&g.storms_detected),
@@ -531,16 +539,11 @@ impl Fabric<'_> {
         };
         SwitchResult {
             name: self.plan.names[self.plan.hosts + s].clone(),
-            buffer: node.config.buffer.size,
-            shared: node
-                .parts
-                .first()
-                .and_then(|p| p.admission().shared())
-                .unwrap_or(node.config.buffer.shared),
-            headroom_pool: node.config.buffer.headroom_pooled.then(|| HeadroomPool {
-                size: node.config.buffer.headroom,
-                peak: node.parts.iter().map(|part| part.admission().headroom_peak()).max().unwrap_or(0),
-            }),
+            buffer: buffer.size,
+            shared: node.parts.first().and_then(|p| p.admission().shared()).unwrap_or(buffer.shared),
+            headroom_pool: (0..node.parts.len())
+                .filter_map(|input| memory(input).headroom_pool)
+                .max_by_key(fullness),
             ports: (0..node.gauges.len()).map(port).collect(),
         }
     }

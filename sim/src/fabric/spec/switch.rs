@@ -47,7 +47,7 @@ pub enum CrossbarMode {
 pub struct SwitchSpec {
     /// When frames begin to leave.
     pub forwarding: Forwarding,
-    /// What joins inputs and outputs. With a crossbar `buffer.size` is the memory of each input.
+    /// What joins inputs and outputs. With a crossbar `buffer.size` is the memory of each input, which sets aside what its port needs.
     pub core: CoreKind,
     /// Iterations of a match, 1 to 16 (islip, pim).
     pub iterations: u32,
