@@ -142,7 +142,7 @@ struct OwnPort<F: Frame> {
     stage: Stage<F>,
     /// Queues of which frames leave in turns in this burst, a bit each.
     lanes: u8,
-    /// Frames that other lcores were granted to send and have not yet completed.
+    /// Frames that other lcores were granted to send and have not yet completed, or that are on their way across a crossbar.
     in_flight: usize,
     /// The bytes on the wire of those, and above how many no more are granted.
     in_flight_wire: u64,

@@ -8,6 +8,7 @@ use super::receive::header_of;
 use super::stage::Staged;
 use super::transmit::Departure;
 use super::{Observer, OwnPort, Switch};
+use crate::drops::DropReason;
 use crate::egress::{BatchList, BatchTotals, Meta};
 use crate::frame::Frame;
 use crate::mmu::Admission;
@@ -105,11 +106,10 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     }
 
     /// The next frame of a queue, for who has a switch for each input and joins them to outputs: whether it is its turn, and whether
-    /// its peer lets it go, is theirs to know. For this switch it has been sent; whether it is marked is seen when it leaves by its line
-    /// ([`Switch::mark_departing`]). Only for a switch that [is plain](Switch::is_plain).
+    /// its peer lets it go, is theirs to know. It takes no room here any more; what becomes of it is told with [`Switch::depart`] or
+    /// [`Switch::lose`]. Only for a switch that [is plain](Switch::is_plain).
     pub fn dequeue_one(&mut self, out: PortId, queue: usize, now: Nanos) -> Option<Dequeued<F>> {
         debug_assert!(self.is_plain());
-        let held_ns = self.held_ns(out.index() * PRIORITIES + queue, now);
         let Self { ports, queues, admission, .. } = self;
         if ports[out.index()].flushing >> queue & 1 == 1 {
             return None;
@@ -118,23 +118,41 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         let (frame, meta) = queues.batch_mut(ix)?.pop(|len| admission.charge(len))?;
         let totals = self.totals_of_one(&meta);
         self.queues.left(out, queue, totals);
-        let paused_ns = held_ns.saturating_sub(meta.held_ns);
-        self.gone(&Staged { header: meta.header, totals, out, paused_ns }, now);
+        let port = &mut self.ports[out.index()];
+        port.in_flight += 1;
+        if let Some(bursts) = &mut port.bursts {
+            bursts.shrunk(queue, self.queues.bytes(out, queue), now);
+        }
+        self.release_staged(&Staged { header: meta.header, totals, out, paused_ns: 0 });
         Some(Dequeued { frame, meta })
     }
 
     /// A frame that was dequeued leaves by its line, and leaves so many bytes of its queue behind, in all switches together: it is
-    /// marked as one of [`Switch::transmit`] is.
-    pub fn mark_departing(
+    /// counted and marked as one of [`Switch::transmit`] is.
+    pub fn depart(
         &mut self,
         out: PortId,
-        Dequeued { frame, meta }: &mut Dequeued<F>,
-        depth: u64,
+        Dequeued { mut frame, meta }: Dequeued<F>,
+        (depth, now): (u64, Nanos),
         rng: &mut Rng,
-    ) {
+    ) -> F {
+        let (header, totals) = (meta.header, self.totals_of_one(&meta));
+        let queue = usize::from(header.queue);
+        let held_ns = self.held_ns(out.index() * PRIORITIES + queue, now);
         let port = &mut self.ports[out.index()];
-        port.mark_departing(frame, meta, depth, rng);
-        port.stats.ecn_seen_ce[usize::from(meta.header.queue)] += u64::from(meta.header.is_ce());
+        port.in_flight -= 1;
+        port.mark_departing(&mut frame, &meta, depth, rng);
+        port.stats.ecn_seen_ce[queue] += u64::from(header.is_ce());
+        let paused_ns = held_ns.saturating_sub(meta.held_ns);
+        port.note_sent(&Staged { header, totals, out, paused_ns }, now);
+        frame
+    }
+
+    /// A frame that was dequeued is lost before its line has it.
+    pub fn lose(&mut self, out: PortId, Dequeued { frame, meta }: Dequeued<F>, reason: DropReason) {
+        self.ports[out.index()].in_flight -= 1;
+        self.ports.flushed = true;
+        self.refuse(out, frame, &meta.header, reason);
     }
 
     /// A frame has left its queue.

@@ -3,6 +3,7 @@
 
 use super::super::weighted;
 use super::*;
+use crate::drops::DropReason;
 use crate::egress::QueueSchedule;
 use crate::mmu::{Limit, MmuParams, PgParams};
 use crate::switch::Switch;
@@ -114,12 +115,42 @@ fn dequeue([one, other]: &mut [Switch<OwnedFrame>; 2], port: PortId, now: Nanos)
     let sent = one.transmit_one(port, now);
     let queue = (0..PRIORITIES).find(|queue| one.queue_frames(port, *queue) < before[*queue]);
     let dequeued = queue.and_then(|queue| {
-        let mut taken = other.dequeue_one(port, queue, now)?;
+        let taken = other.dequeue_one(port, queue, now)?;
         let depth = other.queue_bytes(port, queue);
-        other.mark_departing(port, &mut taken, depth, &mut Rng::new(1));
-        Some(taken.frame)
+        assert_conserved(other);
+        Some(other.depart(port, taken, (depth, now), &mut Rng::new(1)))
     });
     [sent, dequeued].map(|frame| frame.iter().map(|frame| frame.bytes().to_vec()).collect())
+}
+
+/// What is dequeued for a crossbar is counted when it leaves or is lost, one or the other.
+#[test]
+fn what_was_dequeued_is_sent_or_lost() {
+    let mut dice = Dice(Rng::new(1));
+    let mut params = crowded(&mut dice);
+    (params.mirrors, params.mmu.mirror) = (Vec::new(), 0);
+    let mut switch = Switch::<OwnedFrame>::new(params).unwrap();
+    let (frames, mut ends) = (pool(&mut dice), [0; 2]);
+    for step in 0..400 {
+        let id = PortId(dice.below(PORTS.into()) as u16);
+        switch.receive_one(id, OwnedFrame::new(frames[id.index()][dice.below(3)].clone()), 1_000);
+        let all = (0..PORTS).flat_map(|port| (0..PRIORITIES).map(move |queue| (PortId(port), queue)));
+        for (out, queue) in all {
+            let Some(taken) = switch.dequeue_one(out, queue, 1_000) else { continue };
+            assert_eq!(switch.in_flight(out), 1);
+            let before = switch.conservation();
+            match step % 2 {
+                0 => drop(switch.depart(out, taken, (0, 1_000), &mut Rng::new(1))),
+                _ => switch.lose(out, taken, DropReason::WatchdogDrop),
+            }
+            let after = switch.conservation();
+            let counted = [after.transmitted - before.transmitted, after.dropped - before.dropped];
+            assert_eq!((counted[step % 2], before.held - after.held), (1, 1));
+            assert_conserved(&switch);
+            ends[step % 2] += 1;
+        }
+    }
+    assert!(ends.iter().all(|count| *count > 50), "{ends:?}");
 }
 
 /// What is dequeued for a crossbar is counted, released and marked as what is sent.

@@ -7,7 +7,11 @@ const CORES: [&str; 4] = ["output_queued", "islip", "pim", "fifo"];
 
 /// 600 KB for a host behind a slow link of the second switch, which holds the first one back, and a flow for another host later.
 fn stormed(core: &str, action: &str, switch: &str) -> Report {
-    let text = format!(
+    played(&storm(core, action, switch))
+}
+
+fn storm(core: &str, action: &str, switch: &str) -> String {
+    format!(
         "name = \"storm\"\nstop_time = \"42ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"slow\", \"c\"]\n\
          switches = [\"s0\", \"s1\"]\nlinks = [{{ a = \"a\", b = \"s0\" }}, {{ a = \"c\", b = \"s0\" }}, \
          {{ a = \"s0\", b = \"s1\" }}, {{ a = \"slow\", b = \"s1\", rate = \"100M\" }}]\n[link]\nrate = \"100G\"\n[switch]\n\
@@ -16,8 +20,11 @@ fn stormed(core: &str, action: &str, switch: &str) -> Report {
          poll_interval = \"20us\"\naction = \"{action}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"slow\"\nbytes = 600000\n\
          reliable = false\nrate = \"20G\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"c\"\nbytes = 300000\n\
          start = \"41ms\"\nreliable = false\n"
-    );
-    let report = load("storm.toml", &text).and_then(|spec| run(&spec));
+    )
+}
+
+fn played(text: &str) -> Report {
+    let report = load("storm.toml", text).and_then(|spec| run(&spec));
     let report = report.unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(report.conservation_error, 0, "{text}");
     report
@@ -76,6 +83,27 @@ fn sw_what_has_crossed_is_watched() {
     for core in &CORES[1..] {
         let r = stormed(core, "forward", "output_buffer = \"160KB\"");
         assert!(at_first(&r)[0] > 0 && r.frames_dropped > 0, "{core}: {:?}", at_first(&r));
+    }
+}
+
+/// With `drop` what has crossed is dropped with what waits at inputs: when all frames have come, and the peer still lets none go, all
+/// have been sent or dropped.
+#[test]
+fn sw_what_has_crossed_is_dropped_in_a_storm() {
+    let slower = [("100M", "10M"), ("42ms", "2ms"), ("41ms", "1900us")];
+    for core in CORES {
+        let more = ["", "output_buffer = \"160KB\"", "crossbar_mode = \"cell\"\noutput_buffer = \"160KB\""];
+        for more in &more[..if core == "output_queued" { 1 } else { 3 }] {
+            let text =
+                slower.iter().fold(storm(core, "drop", more), |text, (from, to)| text.replace(from, to));
+            let r = played(&text);
+            let ([storms, sent], dropped) = (at_first(&r), r.lossless_drops_watchdog);
+            assert!(
+                storms == 1 && dropped > 50 && dropped == r.frames_dropped,
+                "{core} {more}: {dropped} dropped"
+            );
+            assert_eq!(sent + dropped, r.flows[0].packets, "{core} {more}");
+        }
     }
 }
 

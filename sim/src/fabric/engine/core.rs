@@ -10,6 +10,7 @@
 mod inputs;
 mod output;
 
+use self::inputs::drop_condemned;
 use self::output::Output;
 use super::event_loop::Event;
 use super::world::{Fabric, OneFrameWire};
@@ -273,10 +274,17 @@ impl Fabric<'_> {
             core.outputs[output].land(queue, frame);
             touched |= 1 << output;
         }
+        let mut dropped = 0u64;
+        for output in ports_of(touched) {
+            let parts = &mut self.switches[s].parts;
+            let any = drop_condemned(&mut core.outputs[output], parts, PortId(output as u16));
+            dropped |= u64::from(any) << output;
+        }
         let again = self.match_and_move(s, &mut core);
         self.switches[s].core = Some(core);
         let node = self.plan.hosts + s;
-        for output in (0..self.switches[s].gauges.len()).filter(|output| touched >> output & 1 == 1) {
+        ports_of(dropped).for_each(|output| self.measure(s, output));
+        for output in ports_of(touched) {
             self.try_transmit(self.out[node][output]);
         }
         self.frame_left(s);

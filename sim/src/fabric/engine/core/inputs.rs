@@ -1,12 +1,14 @@
 //! The inputs of a switch with a crossbar: each has a memory of its own, and all go by what outputs say.
 
 use super::Core;
+use super::output::Output;
 use crate::crossbar::MAX_CROSSBAR_PORTS;
 use crate::fabric::engine::world::SwitchNode;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::switches::FabricSwitch;
 use arrayvec::ArrayVec;
 use std::ops::Range;
+use weir_dataplane::drops::DropReason;
 use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
 
 impl SwitchNode {
@@ -48,6 +50,7 @@ impl SwitchNode {
             let id = PortId(port as u16);
             if let Some([drop, forward]) = output.watch(parts[port].reaction(id), ns) {
                 parts.iter_mut().for_each(|part| part.set_storm(id, drop, forward, ns));
+                drop_condemned(output, parts, id);
             }
         }
     }
@@ -77,10 +80,19 @@ impl SwitchNode {
     pub(super) fn depart(&mut self, port: usize, paused: u8, ns: Nanos) -> Option<SimFrame> {
         let Self { core: Some(core), parts, .. } = self else { return None };
         let Core { outputs, rng, .. } = &mut **core;
-        let (mut next, depth) = outputs[port].next_frame(paused, ns)?;
-        parts[next.in_port().index()].mark_departing(PortId(port as u16), &mut next, depth, rng);
-        Some(next.frame)
+        let (next, depth) = outputs[port].next_frame(paused, ns)?;
+        Some(parts[next.in_port().index()].depart(PortId(port as u16), next, (depth, ns), rng))
     }
+}
+
+/// Drops what has crossed to an output in a storm. Returns whether there was anything.
+pub(super) fn drop_condemned(output: &mut Output, memories: &mut [FabricSwitch], port: PortId) -> bool {
+    let condemned = output.condemned();
+    let any = !condemned.is_empty();
+    for lost in condemned {
+        memories[lost.in_port().index()].lose(port, lost, DropReason::WatchdogDrop);
+    }
+    any
 }
 
 /// Bytes of a memory for `output`, by queue.

@@ -33,6 +33,8 @@ pub(super) struct Output {
     ranks: [u8; PRIORITIES],
     /// Queues that asked in the last slot, a bit each.
     asked: u8,
+    /// Queues in a storm whose frames are dropped, a bit each.
+    dropping: u8,
 }
 
 impl Output {
@@ -54,6 +56,7 @@ impl Output {
             line: Scheduler::new(queues, 0),
             ranks: queues.map(rank),
             asked: 0,
+            dropping: 0,
         }
     }
 
@@ -92,12 +95,26 @@ impl Output {
             paused_since: pauses.queue_paused_since(queue, now),
             last_pfc: pauses.queue_last_frame(queue),
         });
-        Some([watchdog.drop_queues(), watchdog.forward_queues()])
+        self.dropping = watchdog.drop_queues();
+        Some([self.dropping, watchdog.forward_queues()])
+    }
+
+    /// Takes what has crossed of queues in a storm, to be dropped.
+    pub fn condemned(&mut self) -> Vec<Dequeued<SimFrame>> {
+        let mut all = Vec::new();
+        for queue in (0..PRIORITIES).filter(|queue| self.dropping >> queue & 1 == 1) {
+            let bytes: u64 = self.ready[queue].iter().map(|next| next.frame.len() as u64).sum();
+            self.left[queue] -= bytes;
+            self.waiting[queue] -= bytes;
+            all.extend(self.ready[queue].drain(..));
+        }
+        all
     }
 
     /// The line carries nothing any more: storms are over.
     pub fn line_down(&mut self, now: Nanos) {
         self.watchdog.iter_mut().for_each(|watchdog| watchdog.link_down(now));
+        self.dropping = 0;
     }
 
     /// When the watchdog looks next.
