@@ -252,6 +252,32 @@ fn sw_a_fifo_is_blocked_by_its_head_and_islip_is_not() {
     assert!((630..670).contains(&pim), "{pim}");
 }
 
+/// In packet mode, too, every input that asks has its turn, though it has frames for another output all the time: what waits at it for a
+/// line that three others fill is a twentieth of that at least.
+#[test]
+fn sw_no_input_is_passed_over_for_good() {
+    let endless = |(from, to, start): (&str, &str, &str)| {
+        format!(
+            "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nreliable = false\nstart = \"{start}\"\n"
+        )
+    };
+    let flows = [("h1", "h4", "0us"), ("h2", "h4", "0us"), ("h3", "h4", "0us"), ("h0", "h5", "150us")];
+    let first =
+        "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h4\"\nreliable = false\nbytes = \"1MB\"\n";
+    let traffic = flows.map(endless).concat() + first;
+    for core in ["islip", "pim"] {
+        for mode in ["cell", "packet"] {
+            let switch = format!("core = \"{core}\"\ncrossbar_mode = \"{mode}\"");
+            let r = play(&star(6, &switch, "64MiB", &traffic).replace("20ms", "2ms"));
+            assert_eq!((r.pauses(), r.frames_dropped), (0, 0), "{switch}");
+            let done = r.flows[4].fct_ns;
+            println!("{switch}: {done:?} {:?}", r.flows.iter().map(|f| f.delivered).collect::<Vec<_>>());
+            // It came to the switch in 87 us.
+            assert!(done.is_some_and(|ns| ns < 1_800_000), "{switch}: {done:?}");
+        }
+    }
+}
+
 /// SW-076: an output serves classes by its schedule, at whatever inputs they wait.
 #[test]
 fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {

@@ -9,9 +9,11 @@
 
 mod inputs;
 mod output;
+mod turns;
 
 use self::inputs::drop_condemned;
 use self::output::Output;
+use self::turns::Turns;
 use super::event_loop::Event;
 use super::world::{Fabric, OneFrameWire};
 use crate::crossbar::{
@@ -64,6 +66,8 @@ pub(super) struct Core {
     fifos: Option<Vec<VecDeque<u8>>>,
     /// Requests of a slot.
     demand: Demand,
+    /// Who is passed over; absent: nobody is, in cell mode and where an input has one queue.
+    turns: Option<Turns>,
     crossing: Vec<Crossing>,
     landing: Vec<Landing>,
     outputs: Vec<Output>,
@@ -170,6 +174,8 @@ impl Core {
             wanted: vec![0; ports],
             fifos: (s.core == CoreKind::Fifo).then(|| vec![VecDeque::new(); ports]),
             demand: Demand::new(ports.max(1), PRIORITIES),
+            turns: (s.crossbar_mode == CrossbarMode::Packet && s.core != CoreKind::Fifo)
+                .then(|| Turns::new(ports)),
             crossing: Vec::new(),
             landing: Vec::new(),
             outputs: config.ports.iter().map(|port| Output::new(&queue_schedules(port))).collect(),
@@ -331,6 +337,9 @@ impl Fabric<'_> {
             output.ask(queues, ns);
         }
         let free = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
+        if let Some(turns) = &core.turns {
+            turns.narrow(&mut core.demand, free.0);
+        }
         let mut matching = Matching::new();
         if any {
             let Core { arbiter, outputs, demand, .. } = core;
@@ -339,6 +348,12 @@ impl Fabric<'_> {
         for Pair { input, output, class } in matching {
             let voq = (input.into(), output.into(), class.into());
             if core.begun(voq).is_none() {
+                let switch = &self.switches[s];
+                if let Some(turns) = &mut core.turns {
+                    let asks = |at: &usize| switch.part(*at).waiting(PortId(output.into())) >> class & 1 == 1;
+                    let asking = (0..ports).filter(asks).fold(0, |all, at| all | 1 << at);
+                    turns.begun((input.into(), output.into()), busy_in, asking);
+                }
                 self.take(s, core, voq);
             }
             core.begun(voq).into_iter().for_each(|begun| begun.moves = true);
