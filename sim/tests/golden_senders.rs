@@ -105,7 +105,13 @@ fn senders_hpcc() {
         let uint = |text: &str| text.parse::<u32>().unwrap();
         let raw: Vec<IntHop> = hops
             .iter()
-            .map(|h| IntHop { code: uint(h[0]) as u8, time: uint(h[1]), bytes: uint(h[2]), qlen: uint(h[3]) })
+            .map(|h| IntHop {
+                code: uint(h[0]) as u8,
+                port: 0,
+                time: uint(h[1]),
+                bytes: uint(h[2]),
+                qlen: uint(h[3]),
+            })
             .collect();
         let update = sender.update(&Ack { hops: &raw, ..row.ack(5) }).expect("a row");
         let mut all = vec![

@@ -159,7 +159,12 @@ impl Hpcc {
             return None;
         }
         let moment = if full { Moment::Full } else { Moment::Between };
-        let update = if self.params.multi_rate {
+        // Counters of other ports say nothing beside those that are saved (section 4.1 of the paper).
+        let moved = hops.iter().zip(&self.saved).any(|(hop, saved)| hop.port != saved.port);
+        let update = if moved {
+            self.saved[..hops.len()].copy_from_slice(hops);
+            self.done(moment, 0.0, 0, 0.0, false)
+        } else if self.params.multi_rate {
             self.rate_per_hop(hops, full, moment)
         } else {
             self.rate_of_path(hops, full, moment)

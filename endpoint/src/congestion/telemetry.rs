@@ -36,6 +36,9 @@ pub fn rate_code(rate_bps: u64) -> Option<u8> {
 pub struct IntHop {
     /// Code of the link rate.
     pub code: u8,
+    /// Which port of the network wrote it, modulo 2^16; the published simulator does not say, and has 0. In place of the paper's
+    /// `pathID`, which is one for the path.
+    pub port: u16,
     /// Time of departure, ns modulo 2^24.
     pub time: u32,
     /// Bytes the port had sent, units of 128 times the multiplier, modulo 2^20.
@@ -50,6 +53,7 @@ impl IntHop {
     pub fn new(code: u8, now: Nanos, sent: u64, queued: u64, multiplier: u64) -> Self {
         Self {
             code,
+            port: 0,
             time: now as u32 & TIME_MASK,
             bytes: (sent / (BYTES_UNIT * multiplier)) as u32 & BYTES_MASK,
             qlen: (queued / (QUEUE_UNIT * multiplier)) as u32 & QUEUE_MASK,

@@ -432,6 +432,15 @@ impl Path {
     }
 }
 
+/// Among all flows that are driven by acknowledgements; the two can be of different paths.
+#[derive(Clone, Copy, Debug, Default)]
+struct Largest {
+    /// Round trip, ns.
+    rtt: Nanos,
+    /// Bandwidth-delay product, bytes.
+    bdp: u64,
+}
+
 fn path(spec: &FabricSpec, plan: &Plan, routes: &Routes, planned: &Planned, more: u16) -> Path {
     let full = packet_bytes(spec, u64::from(spec.host.payload) + u64::from(more));
     let ack = wire_bytes((MIN_FRAME_BYTES + 2).max(62 + u64::from(more)));
@@ -494,11 +503,10 @@ pub(super) fn set_paces(
         };
         return Err(wrong(&key, &got, must));
     }
-    let largest = paths.values().fold(Path::default(), |a, b| Path {
-        rtt: a.rtt.max(b.rtt),
-        rate: if b.bdp() > a.bdp() { b.rate } else { a.rate },
-        ..a
-    });
+    let largest = Largest {
+        rtt: paths.values().map(|path| path.rtt).max().unwrap_or(0),
+        bdp: paths.values().map(|path| path.bdp()).max().unwrap_or(0),
+    };
     let base_rtt = spec.host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
     let line = |f: &Planned| plan.links[plan.ports[f.from][0]].spec.rate.0;
     let fastest = flows.iter().filter(|f| f.cc == Congestion::Hpcc).map(line).max().unwrap_or(0);
@@ -603,13 +611,13 @@ pub(super) fn notes<'a>(flows: impl Iterator<Item = &'a Planned>) -> Vec<String>
 
 /// What congestion control adds to each frame with payload, bytes.
 pub(super) fn header_bytes(spec: &FabricSpec, cc: Congestion) -> u16 {
-    algorithm(spec, cc, 1, Path::default(), Path::default()).map_or(0, |a| a.header_bytes())
+    algorithm(spec, cc, 1, Largest::default(), Path::default()).map_or(0, |a| a.header_bytes())
 }
 
-fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Path, own: Path) -> Option<Algorithm> {
+fn algorithm(spec: &FabricSpec, cc: Congestion, line: u64, largest: Largest, own: Path) -> Option<Algorithm> {
     let host = &spec.host;
     let payload = u64::from(host.payload);
-    let bdp = host.window_bytes.map_or(largest.bdp(), |bytes| bytes.0).max(payload);
+    let bdp = host.window_bytes.map_or(largest.bdp, |bytes| bytes.0).max(payload);
     let base_rtt = host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
     let window = match window_kind(host, cc) {
         WindowKind::None => Window::None,
@@ -715,7 +723,8 @@ impl Telemetry {
         if let Some(multiplier) = self.int {
             // Links without a code were refused.
             let code = rate_code(at.rate).unwrap_or_default();
-            stamp.push(IntHop::new(code, at.now, at.sent, at.queued, multiplier));
+            let hop = IntHop::new(code, at.now, at.sent, at.queued, multiplier);
+            stamp.push(IntHop { port: at.dir as u16, ..hop });
         }
         if let Some((base_rtt, log_base)) = self.pint {
             let d = Departure { now: at.now, rate_bps: at.rate, queued: at.queued, base_rtt, log_base };

@@ -27,6 +27,47 @@ const PUBLISHED: [(&str, u64, u64, u64); 5] = [
     ("congestion_control = \"hpcc-pint\"", 668_417, 724_218, 384_300),
 ];
 
+/// A far, slow host makes the round trip of all flows longer, not the bandwidth-delay product of a path that is as fast as the fastest and as
+/// long as the longest.
+#[test]
+fn a_window_is_the_largest_product_of_a_path() {
+    let longest = |more: &str| {
+        let text = format!(
+            "name = \"wb\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"far\", \"dst\"]\nswitches = [\"s\"]\n\
+             links = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"s\" }}, {{ a = \"far\", b = \"s\", rate = \"10G\", delay = \"45us\" }}, {{ a = \
+             \"dst\", b = \"s\" }}]\n[link]\ndelay = \"10us\"\n[host]\npayload = 1000\ncongestion_control = \"fixed_window\"\n\
+             [switch.config.buffer]\nsize = \"64MiB\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 7\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"dst\"\nbytes = \"4MB\"\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"b\"\nto = \"dst\"\nbytes = \"4MB\"\n{more}"
+        );
+        let report = run(&load("wb.toml", &text).unwrap()).unwrap_or_else(|e| panic!("{e}"));
+        report.switches[0].ports[3].queue_max
+    };
+    let slow =
+        "[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"far\"\nbytes = \"10KB\"\nstart = \"2ms\"\n";
+    assert_eq!(longest(slow), longest(""));
+}
+
+/// INT of another port is none of this path: a repair that moves a flow costs no rate.
+#[test]
+fn hpcc_forgets_a_path_when_routes_change() {
+    let of = |control: &str, repair: &str| {
+        let text = format!(
+            "name = \"h\"\nstop_time = \"1ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n[link]\nrate = \"100G\"\n\
+             delay = \"1us\"\n[host]\npayload = 1000\ncongestion_control = \"hpcc\"\ntimeout = \"50us\"\n{control}[routing]\nconvergence = \"2us\"\n\
+             [[failure]]\na = \"s0\"\nb = \"s2\"\nat = 0\nrepair = \"{repair}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h2\"\nbytes = \"2MB\"\n"
+        );
+        let report = run(&load("h.toml", &text).unwrap()).unwrap_or_else(|e| panic!("{e}"));
+        (report.flows[0].resent, report.flows[0].fct_ns.unwrap())
+    };
+    for control in ["", "[host.hpcc]\nmulti_rate = true\n"] {
+        let (still, moved) = (of(control, "900us"), of(control, "100us"));
+        assert_eq!(still.0, moved.0, "a repair loses nothing");
+        // The new path begins without a queue and without records: a window or two of other rates at most.
+        assert!(moved.1.abs_diff(still.1) < 3_000, "{control}: {still:?} {moved:?}");
+    }
+}
+
 #[test]
 fn cc_from_a_file_is_the_published_run() {
     for (host, mean, last, longest) in PUBLISHED {
