@@ -334,6 +334,11 @@ impl Host {
         if let Self::RcLink(nic) = self { nic.held_back(now) } else { (Vec::new(), 0) }
     }
 
+    /// Something has come that is not delivered yet, and will be when it is read (RC Link).
+    pub fn has_unread(&self) -> bool {
+        matches!(self, Self::RcLink(nic) if nic.has_unread())
+    }
+
     /// Requests that fill its memory until it can queue responses (RC Link).
     pub fn unanswered(&self, now: Nanos) -> Option<Unanswered> {
         if let Self::RcLink(nic) = self { nic.unanswered(now) } else { None }

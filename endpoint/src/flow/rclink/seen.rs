@@ -132,6 +132,11 @@ impl RcLinkNic {
         self.held_back.until(now)
     }
 
+    /// Something lies in its memory that is not delivered yet.
+    pub fn has_unread(&self) -> bool {
+        self.endpoint.has_events()
+    }
+
     /// Requests that fill the memory at `now` and none of which can be read, since responses to them cannot be queued, for so long that
     /// no acknowledgement is on its way; `None`: something can.
     pub fn unanswered(&self, now: Nanos) -> Option<Unanswered> {

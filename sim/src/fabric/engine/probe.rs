@@ -172,7 +172,8 @@ impl Fabric<'_> {
             timeline.host_pauses(pauses, more, ns);
         }
         self.switches.iter_mut().flat_map(|s| &mut s.gauges).for_each(|g| g.advance(now, from));
-        let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f)).collect();
+        let is_still = self.is_still();
+        let flows: Vec<FlowResult> = self.flows.iter().map(|f| self.flow_result(f, is_still)).collect();
         let known: Vec<Option<Known>> = self.flows.iter().map(|f| self.known(f)).collect();
         let computations = self.computations();
         let collectives = collective_report::results(&self.reported, &flows, &known, &computations);
@@ -447,9 +448,23 @@ impl Fabric<'_> {
         (sent, rate, to.received(started.receiver, started.nth))
     }
 
-    pub(super) fn flow_result(&self, planned: &Planned) -> FlowResult {
+    /// Nothing is on its way: what has been sent and has not come will not come.
+    fn is_still(&self) -> bool {
+        self.slab.iter().all(|flying| flying.frame.is_none())
+            && self.switches.iter().flat_map(|s| &s.gauges).all(|gauge| gauge.bytes == 0)
+            && !(0..self.plan.hosts).any(|host| self.there[host] && self.hosts[host].has_unread())
+    }
+
+    /// `is_still`: see [`Self::is_still`].
+    fn flow_result(&self, planned: &Planned, is_still: bool) -> FlowResult {
         let started = self.started.of(planned.flow.id);
         let (sent, rate, got) = self.progress(planned);
+        // Of the end of a flow nobody tells its receiver.
+        let is_sent = is_finite(planned) && sent.packets >= planned.flow.packets();
+        let lost = match is_still && is_sent && planned.seat.is_none() && !self.is_resent(planned) {
+            true => planned.flow.bytes - got.bytes,
+            false => got.lost,
+        };
         let stops = match planned.seat {
             None => vec![planned.to],
             Some(seat) => self.collectives.stops(seat, planned.from),
@@ -463,7 +478,7 @@ impl Fabric<'_> {
             fct_ns: got.delivered().zip(started).map(|(done, s)| done - s.at),
             ideal_ns: is_finite(planned).then(|| self.ways().alone(planned, &stops)),
             delivered: got.bytes,
-            lost: got.lost,
+            lost,
             packets: sent.packets,
             resent: sent.resent,
             useless: Some(got.useless),
