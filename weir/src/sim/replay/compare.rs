@@ -1,4 +1,4 @@
-//! Where the replay of a capture differs from what was written beside its frames: each frame is judged ([`super::judge`]), in the order in
+//! Where the replay of a capture differs from what was written beside its frames: each frame is judged ([`mod@super::judge`]), in the order in
 //! which they came, then the order in which they left, then what the losses come to.
 
 use super::judge::{Finding, GROUPS, Known, Other, Past, class, departure, lookup, mark, verdict};
