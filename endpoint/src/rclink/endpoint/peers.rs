@@ -210,22 +210,21 @@ impl Peers {
         let report = self.reports.first().copied().filter(|_| reports);
         let repair = self.repairs.first().copied();
         let number = report.into_iter().chain(repair).min()?;
-        let peer = &mut self.list[number];
-        let station = peer.station;
         if report == Some(number) {
             self.reports.remove(&number);
-            let freed = Update::Freed(std::array::from_fn(|channel| peer.grants[channel].report()));
-            return Some((station, None, freed));
+            let Peer { station, grants, .. } = &mut self.list[number];
+            let freed = Update::Freed(std::array::from_fn(|channel| grants[channel].report()));
+            return Some((*station, None, freed));
         }
+        self.arm(number, at);
+        let peer = &mut self.list[number];
         let channel = peer.repair_due.trailing_zeros() as u8 & 7;
         peer.repair_due &= peer.repair_due.wrapping_sub(1);
         if peer.repair_due == 0 {
             self.repairs.remove(&number);
         }
-        self.arm(number, at);
-        let peer = &mut self.list[number];
         let (lane, passed) = peer.next_lane(channel)?;
         peer.told[usize::from(channel)] = lane.qp;
-        Some((station, Some(lane), Update::Consumed { channel, count: passed.total() }))
+        Some((peer.station, Some(lane), Update::Consumed { channel, count: passed.total() }))
     }
 }
