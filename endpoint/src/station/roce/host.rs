@@ -3,7 +3,7 @@
 use super::arp::Arp;
 use super::config::{PairConfig, Rate, Remote, SLOTS, StationConfig, StationError};
 use super::echo;
-use super::rank::{Collective, Rank, Results};
+use super::rank::{Collective, Ended, Rank, Results};
 use super::traffic::{Incoming, Outgoing};
 use crate::dcqcn::firmware::RateController as Control;
 use crate::dcqcn::trace::Trace;
@@ -462,6 +462,11 @@ impl Station {
             (Verb::Recv, imm, Some(rank)) => {
                 let bytes = incoming.bytes(completion.wr_id, completion.len, &self.hca);
                 rank.received(Results::Sent, bytes.unwrap_or_default(), imm, progress, now);
+                if let Some(Ended::Came(_)) = rank.ended {
+                    // The engine is not to take it for one that goes on: it waits, and so do all other ranks.
+                    self.hca.reset(*qpn).expect("a connection has its queue pair");
+                    return;
+                }
                 incoming.post(completion.wr_id, *qpn, &mut self.hca);
             }
             (Verb::RecvWriteImm, Some(imm), None) => {
