@@ -12,7 +12,7 @@ pub(super) type Place = (usize, usize, u8);
 /// What a group that has paused its peer holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holding {
-    /// It resumes with so many bytes or fewer.
+    /// It resumes with so many bytes or fewer, headroom included.
     pub resumes_at: u64,
     /// Bytes in queues that are held back, with the pauses that hold them back.
     pub behind: Vec<(u64, Vec<Place>)>,

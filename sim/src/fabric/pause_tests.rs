@@ -180,6 +180,74 @@ fn pauses_both_ways_over_a_link_are_no_deadlock() {
     }
 }
 
+/// A ring whose frames all go clockwise; `more` is the policy and what else its buffer has, workloads follow.
+fn ring(stop_us: u64, switches: usize, hosts: usize, more: &str, workloads: &str) -> Report {
+    play(&format!(
+        "name = \"ring\"\nstop_time = \"{stop_us}us\"\n[topology]\nkind = \"ring\"\nswitches = {switches}\n\
+         hosts_per_switch = {hosts}\n[switch.config.buffer]\n{more}\n[switch.config.port_defaults]\nmtu = 1600\n{workloads}"
+    ))
+}
+
+fn clockwise(shift: usize, more: &str) -> String {
+    format!("[[workload]]\nkind = \"permutation\"\nshift = {shift}\nreliable = false\n{more}\n")
+}
+
+/// A group does not resume before its headroom is empty: one whose headroom holds frames that wait in a circle is stuck although its
+/// threshold is far above what it holds by now, and so is one of a published model none of whose frames leaves.
+#[test]
+fn a_circle_stays_one_when_thresholds_have_risen() {
+    let lossy = clockwise(3, "priority = 0\ndscp = 0\nbytes = \"300KB\"");
+    let beside_lossy = clockwise(6, "") + &lossy;
+    let staggered = clockwise(4, "stagger = \"300ns\"");
+    let short = clockwise(3, "bytes = 371000").replacen(
+        "[[",
+        "[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 0\n[[",
+        1,
+    );
+    for (switches, hosts, buffer, workloads) in [
+        (4, 2, "size = \"2MiB\"\ncontrol_bytes = \"32KiB\"", &beside_lossy),
+        (4, 2, "size = \"2000KiB\"\ncontrol_bytes = \"16KiB\"", &staggered),
+        (4, 2, "size = \"2000KiB\"\npolicy = \"dt\"", &staggered),
+        (5, 1, "size = \"1000KiB\"\npolicy = \"abm\"", &short),
+    ] {
+        let [early, late] = [800, 2000].map(|stop| ring(stop, switches, hosts, buffer, workloads));
+        let delivered = |r: &Report| r.flows.iter().map(|f| f.delivered).collect::<Vec<_>>();
+        assert_eq!(delivered(&early), delivered(&late), "{buffer}");
+        for report in [early, late] {
+            assert_eq!(
+                (report.deadlock.len(), report.verdict),
+                (switches, "FAIL"),
+                "{buffer}: {:?}",
+                report.why
+            );
+        }
+    }
+}
+
+/// A circle that is named lasts, and where flows go on there is none.
+#[test]
+fn a_circle_is_named_where_nothing_goes_on_and_nowhere_else() {
+    let (mut named, mut free) = (0, 0);
+    for (nth, policy) in ["weir", "dt", "abm", "hpcc", "reverie"].into_iter().cycle().take(15).enumerate() {
+        let buffer = format!("size = \"{}KiB\"\npolicy = \"{policy}\"", [500, 1000, 2000][nth / 5]);
+        let shift = [2, 4, 3][nth / 5];
+        let workloads = clockwise(shift, "stagger = \"700ns\"\nbytes = \"400KB\"");
+        let late = ring(2000, 4, 2, &buffer, &workloads);
+        let waits = late.flows_done < late.flows_finite && late.frames_dropped == 0;
+        assert_eq!(late.deadlock.is_empty(), !waits, "{buffer}: {} of 8, {:?}", late.flows_done, late.why);
+        for stop in [40, 60, 90, 140] {
+            let early = ring(stop, 4, 2, &buffer, &workloads);
+            assert!(
+                early.deadlock.is_empty() || early.deadlock == late.deadlock,
+                "{buffer} {stop}: {:?}",
+                early.why
+            );
+        }
+        (named, free) = (named + usize::from(waits), free + usize::from(!waits));
+    }
+    assert!(named > 3 && free > 3, "{named} {free}");
+}
+
 /// A watchdog that drops what waits in a queue changes its depth: nothing of it is left in samples, timeline and means.
 #[test]
 fn depths_follow_what_a_watchdog_drops() {

@@ -501,6 +501,16 @@ impl Buffer {
         group.lossless && group.xoff && group.used + group.headroom == 0
     }
 
+    /// Most bytes a group in Xoff can hold, headroom included, when it resumes. Headroom empties first, so what is more than it holds
+    /// outside of it does not resume, however the threshold moves.
+    pub(super) fn resumes_at(&self, group: &PgView) -> u64 {
+        match self {
+            Self::Weir(_) => group.used.min(group.xon_at),
+            // Its threshold is looked at when a frame of the group leaves, and may have moved by then.
+            Self::Model(_) => group.used.min((group.used + group.headroom).saturating_sub(1)),
+        }
+    }
+
     /// A measuring window has ended.
     pub(super) fn end_window(&mut self) {
         if let Self::Model(model) = self {

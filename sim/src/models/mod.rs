@@ -100,7 +100,7 @@ impl Model for Hpcc {
             limit: limit.into(),
             reserved: self.reserve().into(),
             headroom_limit: self.headroom_limit(port).into(),
-            xon_at: limit.saturating_sub(self.resume_offset()).into(),
+            xon_at: u64::from(self.reserve()) + u64::from(limit.saturating_sub(self.resume_offset())),
             xoff: self.paused(port, priority),
             ..PgView::default()
         }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use weir_config::{Config, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::mmu::PgIx;
+use weir_dataplane::mmu::{Admission, PgIx};
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
 use weir_endpoint::flow::{HeldBack, Received, Sent, Unanswered};
@@ -390,12 +390,12 @@ impl Fabric<'_> {
                 behind.push((held, waiting.flat_map(|queue| self.holders(node, out, queue)).collect()));
             }
         }
-        let gauges = part.gauges(id, ns);
-        let used = gauges.pg_used[pg];
-        let reserved = used.saturating_sub(gauges.pg_shared[pg] + gauges.pg_headroom[pg]);
+        let admission = part.admission();
+        let group = admission.pg_view(PgIx::of(id, pg));
         // A buffer counts cells, queues count the bytes of frames.
-        let in_queues = |charged: u64| u128::from(charged) * u128::from(held) / u128::from(used.max(1));
-        Holding { resumes_at: in_queues(reserved + gauges.pg_xon[pg]) as u64, behind }
+        let charged = u128::from((group.used + group.headroom).max(1));
+        let resumes_at = u128::from(admission.resumes_at(&group)) * u128::from(held) / charged;
+        Holding { resumes_at: resumes_at as u64, behind }
     }
 
     /// Pauses that hold back a queue of a port: of the switch at the other end of its link.
