@@ -2,8 +2,9 @@
 //!
 //! A direction of a link is congested if it was, at any time at flow level, the bottleneck of several flows. The flows that pass
 //! one are played in a fabric of the switches and hosts that their frames pass, and with each all of its job: what it waits for, and
-//! what waits for it. All others have at flow level what they have alone. Where that fabric held back a link by PFC which
-//! others pass, these are played, too, until there are no such links.
+//! what waits for it. All others have at flow level what they have alone; that some of them meet which are sent one after the other,
+//! over ways of different delay, is left out. Where that fabric held back a link by PFC which others pass, these are played, too,
+//! until there are no such links.
 
 use super::jobs::Jobs;
 use super::world::World;

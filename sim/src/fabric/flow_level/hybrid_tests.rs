@@ -37,6 +37,34 @@ fn where_all_is_congested_it_is_the_packet_run() {
     assert!(hybrid.switches.len() <= packets.switches.len());
 }
 
+/// What docs/simulation.md says of links that flows reach later than they are sent over them.
+#[test]
+fn ways_of_different_delay_are_told_to_be_left_out() {
+    let text = |start: &str| {
+        let link = |a: &str, delay: &str| format!("{{ a = \"{a}\", b = \"s\", delay = \"{delay}\" }}");
+        let links = [link("far", "100us"), link("near", "1us"), link("dst", "1us")].join(", ");
+        let topology = format!(
+            "kind = \"custom\"\nhosts = [\"far\", \"near\", \"dst\"]\nswitches = [\"s\"]\nlinks = [{links}]\n[host]\npayload = 1000"
+        );
+        let near = format!("bytes = \"1MB\"\nstart = \"{start}\"");
+        file(&topology, &(flow("far", "dst", "bytes = \"1MB\"") + &flow("near", "dst", &near)))
+    };
+    let percent = |report: &Report, packets: &Report| {
+        let of = |(a, b): (u64, u64)| ((a as f64 / b as f64 - 1.0) * 100.0).round() as i64;
+        fct(report).into_iter().zip(fct(packets)).map(of).collect::<Vec<_>>()
+    };
+    for (start, at_hybrid, at_flow) in [("0us", [0, 0], [46, 98]), ("100us", [-31, -49], [-31, -49])] {
+        let text = text(start);
+        let packets = play(&text);
+        let [hybrid, flows] = ["hybrid", "flow"].map(|level| at_level(level, &text));
+        assert_eq!(percent(&hybrid, &packets), at_hybrid, "{start}");
+        assert_eq!(percent(&flows, &packets), at_flow, "{start}");
+        let none =
+            "No link was the bottleneck of flows that are sent over it at the same time. Delays of links";
+        assert_eq!((says(&hybrid, none), says(&flows, none)), (start == "100us", start == "100us"));
+    }
+}
+
 #[test]
 fn flows_that_pass_no_congested_link_are_at_flow_level_and_others_are_not() {
     // Three senders to h15; h0 and h4 to hosts of their own, as an all-reduce of two others does.

@@ -257,7 +257,9 @@ impl World<'_> {
             })
             .collect();
         all.push(match named.is_empty() {
-            true => "No link was the bottleneck of flows that share it.".to_owned(),
+            true => "No link was the bottleneck of flows that are sent over it at the same time. Delays of links, by which others may \
+                     meet there, are not looked at."
+                .to_owned(),
             false => format!(
                 "{} of {} of links {}, longest {}.",
                 links.len(),
