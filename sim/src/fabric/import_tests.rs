@@ -50,6 +50,14 @@ fn starts_are_picoseconds_and_origin_and_start_move_them() {
     };
     assert_eq!(starts(""), [0, 1501, 2500]);
     assert_eq!(starts("start = \"1us\"\n"), [1000, 2501, 3500]);
+    let report = |more: &str| {
+        matrix("Nodes 4\nConnections 2\n0->1 start 2 size 9\n1->2 start 1.5 size 9\n", more).unwrap()
+    };
+    let starts = |report: &Report| report.flows.iter().map(|f| f.start_ns.unwrap()).collect::<Vec<_>>();
+    let asks = |report: &Report| report.why.iter().any(|why| why.contains("set `start_unit = \"us\"`"));
+    let [unsaid, ps, us] = ["", "start_unit = \"ps\"\n", "start_unit = \"us\"\n"].map(report);
+    assert_eq!([starts(&unsaid), starts(&ps), starts(&us)], [vec![1, 1], vec![1, 1], vec![2000, 1500]]);
+    assert_eq!([asks(&unsaid), asks(&ps), asks(&us)], [true, false, false]);
     let late = matrix(text, "origin = \"1us\"\n").unwrap_err();
     assert!(late.starts_with("test.toml:8: m.cm:4: begins 0 ns after 0, before `origin`, 1000 ns"), "{late}");
     let text = text.replace("start 0", "start 1000000");

@@ -499,6 +499,7 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("workload.0.bytes", "\"100KB\"", PLAIN),
     ("workload.0.file", "\"two.cm\"", MATRIX),
     ("workload.0.origin", "\"1us\"", MATRIX),
+    ("workload.0.start_unit", "\"us\"", MATRIX),
     ("workload.0.hosts", "[\"h3\", \"h1\"]", RING),
     ("workload.0.ranks", "2", RING),
     ("workload.0.placement", "\"spread\"", &[RING[0], ("workload.0.ranks", "2")]),

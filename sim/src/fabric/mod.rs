@@ -83,7 +83,7 @@ pub use spec::{
     DragonflyPlusSpec, DumbbellSpec, FabricSpec, FailureSpec, FatTreeSpec, FirmwareAlgorithm,
     FlowControlKind, Forwarding, HostSpec, HpccFileSpec, IncSpec, LeafSpineSpec, LinkFormat, LinkHostSpec,
     LinkPriorities, LinkSpec, Pattern, Placement, Profile, Protocol, RailSpec, RoutingMode, RoutingSpec,
-    RowSpec, Scheme, StarSpec, SwitchSpec, Topology, TrunkSpec, Workload, load, load_in,
+    RowSpec, Scheme, StarSpec, StartUnit, SwitchSpec, Topology, TrunkSpec, Workload, load, load_in,
 };
 pub(crate) use switches::unknown_keys;
 pub use timeline::{Pause, Series, Timeline};

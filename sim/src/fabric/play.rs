@@ -6,7 +6,7 @@ use super::report::Report;
 use super::spec::{FabricSpec, Profile};
 use super::timeline::{MAX_RATES, PortName};
 use super::topology::Plan;
-use super::workload::{Carriage, Planned, is_finite, poisson};
+use super::workload::{Carriage, Planned, imported, is_finite, poisson};
 use super::{FabricError, flow_level, ns3};
 use std::ops::ControlFlow;
 use thiserror::Error;
@@ -99,6 +99,7 @@ pub fn run_with(
     };
     let offered = |mut report: Report| {
         report.why.extend(poisson::offered(spec));
+        report.why.extend(imported::small_starts(spec));
         report.judged()
     };
     played.map(offered).map_err(|e| spec.locate(e))

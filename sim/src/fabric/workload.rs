@@ -1,7 +1,7 @@
 //! From traffic patterns to flows.
 
 pub(in crate::fabric) mod collectives;
-mod imported;
+pub(in crate::fabric) mod imported;
 mod jobs;
 pub(in crate::fabric) mod operations;
 mod pipeline;

@@ -1,4 +1,4 @@
-//! Connection matrices of htsim, as its `ConnectionMatrix::load` reads them. Starts are in picoseconds, sizes in bytes.
+//! Connection matrices of htsim, as its `ConnectionMatrix::load` reads them. Sizes are in bytes, starts in picoseconds, or in microseconds.
 //!
 //! ```text
 //! Nodes 4
@@ -11,6 +11,7 @@
 
 use super::File;
 use crate::fabric::FabricError;
+use crate::fabric::spec::StartUnit;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_dataplane::types::Nanos;
 
@@ -67,6 +68,7 @@ pub(in crate::fabric) struct Matrix {
 struct Line<'a> {
     file: File<'a>,
     number: usize,
+    unit: StartUnit,
     words: std::str::SplitWhitespace<'a>,
 }
 
@@ -87,15 +89,19 @@ impl Line<'_> {
         }
     }
 
-    /// Picoseconds, which may be written with a point or an exponent, as ns.
+    /// A time, which may be written with a point or an exponent, as ns.
     fn start(&mut self) -> Result<Nanos, FabricError> {
         let word = self.words.next().ok_or_else(|| self.wrong("no time behind `start`"))?;
-        let read = word.parse::<u64>().ok().or_else(|| {
-            let ps = word.parse::<f64>().ok().filter(|ps| (0.0..1e18).contains(ps))?;
-            Some(ps.ceil() as u64)
-        });
-        let ps =
-            read.ok_or_else(|| self.wrong(format!("`{word}` behind `start` is no time in picoseconds")))?;
+        let ps = match word.parse::<u64>() {
+            Ok(whole) => whole.checked_mul(self.unit.ps()),
+            Err(_) => {
+                let ps = word.parse::<f64>().ok().map(|time| (time * self.unit.ps() as f64).ceil());
+                ps.filter(|ps| (0.0..1e18).contains(ps)).map(|ps| ps as u64)
+            }
+        };
+        let ps = ps.ok_or_else(|| {
+            self.wrong(format!("`{word}` behind `start` is no time in {}", self.unit.name()))
+        })?;
         Ok(ps.div_ceil(PS))
     }
 
@@ -174,14 +180,14 @@ impl Line<'_> {
 ///
 /// # Errors
 /// What htsim would not read, or read and not mean, with the line.
-pub(in crate::fabric) fn matrix(file: File<'_>) -> Result<Matrix, FabricError> {
+pub(in crate::fabric) fn matrix(file: File<'_>, unit: StartUnit) -> Result<Matrix, FabricError> {
     let mut matrix = Matrix::default();
     let mut ids = BTreeSet::new();
     // What the header announces, and the lines that do.
     let (mut announced, mut last) = (BTreeMap::new(), 0);
     for (number, text) in (1..).zip(file.text()?.lines()) {
         last = number;
-        let mut line = Line { file, number, words: text.split_whitespace() };
+        let mut line = Line { file, number, unit, words: text.split_whitespace() };
         match line.words.next() {
             None => {}
             Some(comment) if comment.starts_with('#') => {}

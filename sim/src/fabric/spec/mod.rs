@@ -20,7 +20,7 @@ pub(crate) use reading::read_toml;
 pub(in crate::fabric) use reading::unknown_keys;
 pub use switch::{CoreKind, CrossbarMode, Forwarding, SwitchSpec};
 pub(in crate::fabric) use workload::KEYS_OF_ALL;
-pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, Workload};
+pub use workload::{Congestion, FrameType, IncSpec, Pattern, Placement, StartUnit, Workload};
 
 use super::FabricError;
 use super::faults::Faults;

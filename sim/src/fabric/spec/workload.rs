@@ -90,6 +90,10 @@ pub struct Workload {
     /// Time of `file` that is `start` here.
     #[serde(default)]
     pub origin: Duration,
+    /// What `start` of a connection counts in `file`: htsim's reader says picoseconds, and some of its programs play microseconds
+    /// (htsim_matrix).
+    #[schemars(extend("default" = StartUnit::default()))]
+    pub start_unit: Option<StartUnit>,
     /// Hosts of the ranks, in their order; as `placement` says unless given.
     pub hosts: Option<Vec<String>>,
     /// Number of ranks; one for each host unless given.
@@ -195,7 +199,7 @@ patterns! {
     /// Flows of random `sizes`, or of `bytes` each, between random hosts or to one, `load`, for `duration`.
     Poisson = "poisson" { "bytes", "to", "load", "sizes", "duration" }
     /// The connection matrix of htsim in `file`, triggers included.
-    HtsimMatrix = "htsim_matrix" { "file", "origin" }
+    HtsimMatrix = "htsim_matrix" { "file", "origin", "start_unit" }
     /// The flow file of the HPCC simulator in `file`.
     HpccFlows = "hpcc_flows" { "file", "origin" }
     /// Ring reduce-scatter of `bytes` at each rank.
@@ -237,6 +241,35 @@ pub enum Placement {
     Spread,
     /// At random.
     Random,
+}
+
+/// What a start in a connection matrix counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartUnit {
+    /// Picoseconds, as htsim_ndp plays them.
+    #[default]
+    Ps,
+    /// Microseconds, as htsim_uec, htsim_roce and htsim_swift play them.
+    Us,
+}
+
+impl StartUnit {
+    /// Picoseconds of one.
+    pub(in crate::fabric) fn ps(self) -> u64 {
+        match self {
+            Self::Ps => 1,
+            Self::Us => 1_000_000,
+        }
+    }
+
+    /// What it is called in full.
+    pub(in crate::fabric) fn name(self) -> &'static str {
+        match self {
+            Self::Ps => "picoseconds",
+            Self::Us => "microseconds",
+        }
+    }
 }
 
 /// How a flow reacts to marks.

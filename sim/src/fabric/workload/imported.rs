@@ -4,7 +4,7 @@ use super::{ENDLESS, Reader};
 use crate::fabric::FabricError;
 use crate::fabric::graph::{Graph, Message, OpId};
 use crate::fabric::import::{File, hpcc, htsim};
-use crate::fabric::spec::{FabricSpec, Topology};
+use crate::fabric::spec::{FabricSpec, Pattern, StartUnit, Topology, Workload};
 use htsim::{Begin, Connection, Fires};
 use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
@@ -48,6 +48,27 @@ impl Numbered<'_> {
         }
         Ok((self.host(line, src)?, self.host(line, dst)?))
     }
+}
+
+/// Starts of matrices that are read as picoseconds for want of a `start_unit`, and are too small for that.
+pub(in crate::fabric) fn small_starts(spec: &FabricSpec) -> Vec<String> {
+    let of = |(index, w): (usize, &Workload)| {
+        let unsaid = w.kind == Pattern::HtsimMatrix && w.start_unit.is_none();
+        let file = spec.files.get(&format!("workload.{index}.file")).filter(|_| unsaid)?;
+        let connections = htsim::matrix(file, StartUnit::Ps).ok()?.connections;
+        let last = connections.iter().filter_map(|connection| match connection.begin {
+            Begin::At(at) => Some(at),
+            Begin::Trigger(_) => None,
+        });
+        last.max().filter(|last| (1..1000).contains(last)).map(|last| {
+            format!(
+                "Workload {} (htsim_matrix) has all its starts within {last} ns, as picoseconds: if its file means microseconds, \
+                 as htsim_uec, htsim_roce and htsim_swift play it, set `start_unit = \"us\"`.",
+                index + 1
+            )
+        })
+    };
+    spec.workloads.iter().enumerate().filter_map(of).collect()
 }
 
 impl Reader<'_> {
@@ -102,7 +123,7 @@ impl Reader<'_> {
     pub(super) fn htsim_matrix(&self, spec: &FabricSpec) -> Result<Graph, FabricError> {
         let numbered = self.numbered(spec)?;
         let file = numbered.file;
-        let matrix = htsim::matrix(file)?;
+        let matrix = htsim::matrix(file, self.w.start_unit.unwrap_or_default())?;
         let (nodes, line) = matrix.nodes;
         if nodes > self.plan.stations() as u64 {
             let hosts = self.plan.stations();
