@@ -4,6 +4,7 @@ use super::collective::Collectives;
 use super::deadlock::{self, Holding};
 use super::faults::{Faults, both};
 use super::play::{Progress, bytes_of, lanes, port_names};
+use super::policy::model_resumes_at;
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
@@ -576,9 +577,15 @@ fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
                 vec![(node, port, prio as u8)]
             };
             let behind = ports.clone().map(|out| (sim.held_back(s, port, out, prio), by(out)));
-            let shared = mmu.threshold(port).saturating_sub(mmu.resume_offset());
-            let resumes_at = (mmu.reserve() + shared).into();
-            pauses.insert((node, port, prio as u8), Holding { resumes_at, behind: behind.collect() });
+            let (used, headroom) = (mmu.used(port, prio).into(), mmu.headroom(port, prio).into());
+            let holding = Holding {
+                resumes_at: model_resumes_at(used, headroom),
+                outside_headroom: used,
+                memory: (node, 0),
+                headroom_at: u64::MAX,
+                behind: behind.collect(),
+            };
+            pauses.insert((node, port, prio as u8), holding);
         }
     }
     deadlock::circle(pauses).into_iter().map(|(node, ..)| plan.names[node].clone()).collect()

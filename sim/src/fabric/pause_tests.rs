@@ -193,22 +193,25 @@ fn clockwise(shift: usize, more: &str) -> String {
 }
 
 /// A group does not resume before its headroom is empty: one whose headroom holds frames that wait in a circle is stuck although its
-/// threshold is far above what it holds by now, and so is one of a published model none of whose frames leaves.
+/// threshold is far above what it holds by now. So is one of a published model none of whose frames leaves, and one whose next Xoff has
+/// no headroom.
 #[test]
 fn a_circle_stays_one_when_thresholds_have_risen() {
     let lossy = clockwise(3, "priority = 0\ndscp = 0\nbytes = \"300KB\"");
     let beside_lossy = clockwise(6, "") + &lossy;
     let staggered = clockwise(4, "stagger = \"300ns\"");
-    let short = clockwise(3, "bytes = 371000").replacen(
-        "[[",
-        "[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 0\n[[",
-        1,
-    );
+    let with_threshold = |n: i8, workload: String| {
+        format!("[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = {n}\n{workload}")
+    };
+    let pooled = with_threshold(-2, clockwise(3, "stagger = \"1012ns\""));
+    let short = with_threshold(0, clockwise(3, "bytes = 371000"));
     for (switches, hosts, buffer, workloads) in [
         (4, 2, "size = \"2MiB\"\ncontrol_bytes = \"32KiB\"", &beside_lossy),
         (4, 2, "size = \"2000KiB\"\ncontrol_bytes = \"16KiB\"", &staggered),
         (4, 2, "size = \"2000KiB\"\npolicy = \"dt\"", &staggered),
         (5, 1, "size = \"1000KiB\"\npolicy = \"abm\"", &short),
+        // Groups that hold little wait for headroom that others of their switch have.
+        (6, 1, "size = \"1000KiB\"\ncontrol_bytes = \"16KiB\"\nheadroom_pool = \"55KiB\"", &pooled),
     ] {
         let [early, late] = [800, 2000].map(|stop| ring(stop, switches, hosts, buffer, workloads));
         let delivered = |r: &Report| r.flows.iter().map(|f| f.delivered).collect::<Vec<_>>();

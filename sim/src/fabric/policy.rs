@@ -467,6 +467,12 @@ fn lossy_queues(params: &SwitchParams) -> Result<u8, FabricError> {
     }
 }
 
+/// [`Buffer::resumes_at`] in a published model, of a group that holds so many bytes besides headroom and in it. The threshold is
+/// looked at when a frame of the group leaves, and may have moved by then.
+pub(super) fn model_resumes_at(used: u64, headroom: u64) -> u64 {
+    used.min((used + headroom).saturating_sub(1))
+}
+
 /// The buffer of a switch under one of the policies.
 #[expect(
     clippy::large_enum_variant,
@@ -506,8 +512,15 @@ impl Buffer {
     pub(super) fn resumes_at(&self, group: &PgView) -> u64 {
         match self {
             Self::Weir(_) => group.used.min(group.xon_at),
-            // Its threshold is looked at when a frame of the group leaves, and may have moved by then.
-            Self::Model(_) => group.used.min((group.used + group.headroom).saturating_sub(1)),
+            Self::Model(_) => model_resumes_at(group.used, group.headroom),
+        }
+    }
+
+    /// Most headroom, bytes, that all groups together can hold when that group resumes: what is left suffices for its next Xoff.
+    pub(super) fn headroom_at(&self, group: &PgView) -> u64 {
+        match self {
+            Self::Weir(mmu) => mmu.pools().headroom_size.saturating_sub(group.headroom_limit),
+            Self::Model(_) => u64::MAX,
         }
     }
 

@@ -392,10 +392,18 @@ impl Fabric<'_> {
         }
         let admission = part.admission();
         let group = admission.pg_view(PgIx::of(id, pg));
-        // A buffer counts cells, queues count the bytes of frames.
-        let charged = u128::from((group.used + group.headroom).max(1));
-        let resumes_at = u128::from(admission.resumes_at(&group)) * u128::from(held) / charged;
-        Holding { resumes_at: resumes_at as u64, behind }
+        // Queues count the bytes of frames, a buffer may count cells.
+        let charged = |bytes: u64| {
+            u128::from(bytes) * u128::from(group.used + group.headroom) / u128::from(held.max(1))
+        };
+        behind.iter_mut().for_each(|(bytes, _)| *bytes = charged(*bytes) as u64);
+        Holding {
+            resumes_at: admission.resumes_at(&group),
+            outside_headroom: group.used,
+            memory: (node, if node_of.core.is_some() { port } else { 0 }),
+            headroom_at: admission.headroom_at(&group),
+            behind,
+        }
     }
 
     /// Pauses that hold back a queue of a port: of the switch at the other end of its link.
