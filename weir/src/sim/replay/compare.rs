@@ -144,8 +144,10 @@ pub fn compare(
     let sides = [&captured[..], replayed];
     let others = OtherFrames::of(config, &captured, &lacks);
     let shifted = pause::shifted(config, sides, came);
-    let known = Known { config, lacks: &lacks, others, shifted };
-    let mut past = Past { groups_apart: false, others: Others::new(&known, sides, came) };
+    let end = came.values().map(|came| came.at).max().unwrap_or(0);
+    let known = Known { config, lacks: &lacks, others, longest: phase::longest(came), end, shifted };
+    let others = Others::new(&known, sides, came);
+    let mut past = Past { groups_apart: false, others, free: BTreeSet::new() };
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
     let mut found = Comparison { totals, ..Comparison::default() };
@@ -156,7 +158,10 @@ pub fn compare(
     for was in in_order {
         let at = came.get(&was.number).map_or(0, |came| came.at);
         match now.get(&was.number) {
-            Some(is) => found.frame(&known, &mut past, &Sides { was, is, at }, &mut elsewhere),
+            Some(is) => {
+                past.note_free(&known, was);
+                found.frame(&known, &mut past, &Sides { was, is, at }, &mut elsewhere);
+            }
             None => found.note(
                 was.number,
                 "departure",

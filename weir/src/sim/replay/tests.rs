@@ -697,6 +697,30 @@ fn marks_that_frames_behind_the_last_one_caused_are_not_judged() {
     }
 }
 
+/// With the frames of all ports a queue is as deep as it was, but for those before the first and behind the last: a port of another rate
+/// shows by marks.
+#[test]
+fn marks_show_another_rate_where_the_file_has_all_ports() {
+    let config = load(&text());
+    let mut capture = CaptureFile::read(&captured(&config)[..]).unwrap();
+    let played = |capture: &CaptureFile, rate: &str| {
+        judge(&load(&text().replace("1G", rate)), capture, PortId(0)).unwrap().1
+    };
+    let marks = |found: &Comparison| found.differences.iter().filter(|d| d.what == "mark").count();
+    let rates = ["1200M", "2G", "10G"];
+    assert_eq!(rates.map(|rate| marks(&played(&capture, rate))), [0; 3]);
+    capture.ports = config.ports.iter().map(|port| port.name.clone()).collect();
+    assert_eq!(
+        (played(&capture, "1G").verdict(), played(&capture, "1G").unknown),
+        (Verdict::Pass, BTreeMap::new())
+    );
+    for rate in rates {
+        let found = played(&capture, rate);
+        assert_eq!(found.verdict(), Verdict::Fail, "{rate}");
+        assert!(marks(&found) > 0, "{rate}: {:?} {:?}", found.unknown, found.compared);
+    }
+}
+
 /// A limit that stands still in the lossy queue, and for the other class all the room there is.
 fn full(limit: &str) -> String {
     text().replace("size = \"2MiB\"", "size = \"32MiB\"").replace("dynamic_th = -5", "dynamic_th = 7")

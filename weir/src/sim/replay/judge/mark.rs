@@ -1,7 +1,9 @@
 //! The marks of a frame that left by the same ports and queues on both sides. Frames that the file lacks were in the queue, too: with those
-//! the mark is what it must be at the depth that the file tells. Between Kmin and Kmax a draw decides; and of a queue of another lcore, or of
+//! the mark is what it must be at the depth that the file tells. Where it has the frames of all ports, and a rate, a queue is as deep as it was. Between Kmin and Kmax a draw decides; and of a queue of another lcore, or of
 //! several, it is not known how deep it was when the frame came.
 
+use super::super::others::LCORES;
+use super::super::phase::explained;
 use super::super::sides::Sides;
 use super::{Finding, Known, Past};
 use weir_config::{Config, MarkPoint, WredConfig};
@@ -9,6 +11,14 @@ use weir_mgmt::admin::comment::{Departure, FrameHistory};
 
 /// How deep a queue of another lcore, or each of several, was when a frame came.
 const DEPTHS: &str = "the depth of their queue when they came is not known";
+/// A replay sends at once by such a port.
+const NO_RATE: &str = "their port has no `rate`";
+/// The depths are no further apart.
+const PHASE: &str = "their queue is as deep, but for the moment at which its port is looked at";
+/// A queue that was deeper, as a frame left after the last one of the file had come.
+const AFTER: &str = "frames that came behind the last one of the file are not in it";
+/// A queue that was deeper, and has not been empty since the file begins.
+const BEFORE: &str = "frames that waited as the capture began are not in it";
 
 /// What came of each copy that left on both sides.
 pub fn judge(known: &Known<'_>, past: &Past<'_>, sides: &Sides<'_>) -> Vec<Finding> {
@@ -44,7 +54,12 @@ fn one(
         decided.is_some_and(|(wred, depth)| left.marked == (depth > wred.kmax))
     };
     if is_another_queue && must_be(before, depths[0]) {
-        return past.other_load(known).map_or(Finding::Lacks, Finding::Unknown);
+        let why = past.other_load(known).or_else(|| other_depth(known, past, sides, before, depths));
+        match why {
+            Some(why) => return Finding::Unknown(why),
+            None if known.others.missing => return Finding::Lacks,
+            None => {}
+        }
     }
     let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
         let mark = if left.marked { "marked CE" } else { "not marked" };
@@ -55,6 +70,33 @@ fn one(
         format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
     };
     Finding::differs("mark", [text(before, depths[0]), text(after, depths[1])])
+}
+
+/// Why a queue may have been deeper, or less deep, than in the replay although the file has the frames of all ports.
+fn other_depth(
+    known: &Known<'_>,
+    past: &Past<'_>,
+    sides: &Sides<'_>,
+    left: &Departure,
+    depths: [Option<(WredConfig, u64)>; 2],
+) -> Option<&'static str> {
+    if known.others.missing {
+        return None;
+    }
+    let [(wred, was), (_, is)] = [depths[0]?, depths[1]?];
+    let has_rate = known.config.ports.iter().any(|port| port.name == left.port && port.rate.bps().is_some());
+    let ended = wred.mark == MarkPoint::Dequeue && sides.at.saturating_add(left.queued) > known.end;
+    if !has_rate {
+        Some(NO_RATE)
+    } else if was.abs_diff(is) <= explained(known.config, &left.port, known.longest) {
+        Some(PHASE)
+    } else if was > is && ended {
+        Some(AFTER)
+    } else if was > is && !past.free.contains(left.port.as_str()) {
+        Some(BEFORE)
+    } else {
+        known.others.unordered.then_some(LCORES)
+    }
 }
 
 /// The curve that decided about the mark of a frame that left so.

@@ -12,6 +12,8 @@ use super::others::{OtherFrames, Others};
 use super::sides::Sides;
 use std::collections::BTreeSet;
 use weir_config::Config;
+use weir_dataplane::types::Nanos;
+use weir_mgmt::admin::comment::FrameHistory;
 
 /// Who had joined a group before the capture began, and which ports had routers; nobody joins in a replay.
 pub const GROUPS: &str = "which ports had joined their groups, or had routers, is not known";
@@ -70,6 +72,10 @@ pub struct Known<'a> {
     pub lacks: &'a Lacks,
     /// What it tells of frames of other ports.
     pub others: OtherFrames,
+    /// The longest frame, bytes.
+    pub longest: u64,
+    /// When the last frame of the file came, ns since 1970.
+    pub end: Nanos,
     /// Frames that brought their group to Xoff, or waited in its headroom, on one side only, as a difference of phase explains.
     pub shifted: BTreeSet<u64>,
 }
@@ -81,9 +87,17 @@ pub struct Past<'a> {
     pub groups_apart: bool,
     /// Frames that have decided without the file telling when, or at all.
     pub others: Others<'a>,
+    /// Ports whose line was free as a frame came: nothing waits there any more that came before the file begins.
+    pub free: BTreeSet<&'a str>,
 }
 
-impl Past<'_> {
+impl<'a> Past<'a> {
+    /// A frame that waited no longer than until its port was looked at found its line free.
+    pub fn note_free(&mut self, known: &Known<'_>, was: &'a FrameHistory) {
+        let left = was.departures.iter().filter(|left| left.queued <= known.config.pfc.poll_gap);
+        self.free.extend(left.filter(|_| was.depth == Some(0)).map(|left| left.port.as_str()));
+    }
+
     /// Why the buffer may have been otherwise full than in the replay, but for frames that lack.
     fn other_load(&self, known: &Known<'_>) -> Option<&'static str> {
         match known.lacks.pauses.is_empty() {
