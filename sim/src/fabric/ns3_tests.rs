@@ -122,3 +122,29 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
     }
     assert!(refused(&spec.replace("ns3-hpcc", "ns4")).contains("unknown variant `ns4`"));
 }
+
+/// As with `policy = "hpcc"`: headroom that holds frames of a circle does not empty, whatever the threshold is by then.
+#[test]
+fn the_ns3_profile_names_a_circle_that_stays_when_thresholds_have_risen() {
+    let names =
+        |what: &str, n: usize| (0..n).map(|i| format!("\"{what}{i}\"")).collect::<Vec<_>>().join(", ");
+    let host = |h: usize| format!("{{ a = \"h{h}\", b = \"s{}\" }}", h / 2);
+    let trunk = |s: usize| format!("{{ a = \"s{s}\", b = \"s{}\", rate = \"50G\" }}", (s + 1) % 5);
+    let links: Vec<String> = (0..10).map(host).chain((0..5).map(trunk)).collect();
+    let topology = format!(
+        "kind = \"custom\"\nhosts = [{}]\nswitches = [{}]\nlinks = [{}]",
+        names("h", 10),
+        names("s", 5),
+        links.join(", ")
+    );
+    let flows = [(6, "2551ns", "77KB"), (2, "1621ns", "459KB"), (5, "29ns", "542KB")].map(|(shift, stagger, bytes)| {
+        format!("[[workload]]\nkind = \"permutation\"\nshift = {shift}\nstagger = \"{stagger}\"\nbytes = \"{bytes}\"\n")
+    });
+    let text = format!(
+        "name = \"ring\"\nprofile = \"ns3-hpcc\"\nstop_time = \"1500us\"\n[topology]\n{topology}\n[switch.config.buffer]\n\
+         size = \"1000KiB\"\n{}",
+        flows.concat()
+    );
+    let report = play(&text);
+    assert_eq!((report.deadlock.len(), report.verdict), (5, "FAIL"), "{:?}", report.why);
+}
