@@ -3,7 +3,7 @@
 use crate::fabric::{FlowsFormat, Timeline, read_columns};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The flows, ports and course of a run, or of all runs of a setting.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,6 +70,12 @@ impl Course {
             period_ns,
             depths_end_ns,
         }
+    }
+
+    /// The table of flows that a sweep keeps in `folder`, in either format.
+    pub fn table_of_flows(folder: &Path) -> Option<PathBuf> {
+        let tables = [FlowsFormat::Csv, FlowsFormat::Parquet].map(|format| folder.join(format.file()));
+        tables.into_iter().find(|table| table.exists())
     }
 
     /// Of the tables that a sweep keeps in `folder`; `None`: there are none, or they are not whole.

@@ -228,7 +228,15 @@ fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError>
             problem,
         };
         let point: Point = Point::deserialize(&result).map_err(|e| damaged(e.to_string()))?;
-        let course = course_of(&path.join(result["address"].as_str().unwrap_or_default()))?;
+        let folder = path.join(result["address"].as_str().unwrap_or_default());
+        let course = course_of(&folder)?;
+        let delivered = point.summary.figures.flows_done;
+        let listed = course.as_ref().map(|course| course.fct_ns.len() as u64);
+        if let Some(path) = Course::table_of_flows(&folder).filter(|_| listed != Some(delivered)) {
+            let listed = listed.unwrap_or(0);
+            let problem = format!("cut short: {listed} of {delivered} delivered flows can be read");
+            return Err(sweep::SweepError::Damaged { path, problem }.into());
+        }
         let run = Run { figures: point.summary.figures, findings: point.summary.findings, course };
         if let Some((_, side)) = sides.iter_mut().find(|(of, _)| *of == settings) {
             side.runs.insert(point.seed, run);

@@ -252,6 +252,13 @@ fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     assert_eq!(data["rows"].as_array().unwrap().len(), 16);
 }
 
+/// Files of the folders in `dir`.
+fn walk(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let folders =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+    folders.flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()))
+}
+
 /// What a sweep keeps of its points is drawn: flows and ports of tables, queues of reports, all seeds of a setting together.
 #[test]
 fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
@@ -278,6 +285,15 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
     assert_eq!(course(Keep::Report, FlowsFormat::Csv), Some(both.clone()));
     let of_tables = Course { depths: Vec::new(), period_ns: 0, depths_end_ns: 0, queues: Vec::new(), ..both };
     assert_eq!(course(Keep::Tables, FlowsFormat::Csv).as_ref(), Some(&of_tables));
+    // Cut between two lines, or within one, it is no table of all flows.
+    let to = dir.path().join("TablesCsv");
+    let table = walk(&to).find(|path| path.ends_with("flows.csv")).unwrap();
+    let whole = std::fs::read_to_string(&table).unwrap();
+    for cut in [whole.match_indices('\n').nth(3).unwrap().0 + 1, whole.len() / 2] {
+        std::fs::write(&table, &whole[..cut]).unwrap();
+        let said = side::read(&to).unwrap_err().to_string();
+        assert!(said.contains("flows.csv: cut short: ") && said.contains("delete it"), "{said}");
+    }
     assert_eq!(course(Keep::Tables, FlowsFormat::Parquet), Some(of_tables));
     assert_eq!(course(Keep::Figures, FlowsFormat::Csv), None);
 }
