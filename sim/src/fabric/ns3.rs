@@ -11,7 +11,7 @@ use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
 use super::timeline::TimelineRecorder;
 use super::topology::{End, Plan, lay_out};
 use super::units::Size;
-use super::workload::{Planned, Traffic, flows, is_finite};
+use super::workload::{self, Planned, Traffic, flows, is_finite};
 use super::{FabricError, congestion, reasons, source};
 use crate::models::hpcc::Hpcc;
 use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network};
@@ -467,7 +467,7 @@ fn report(
             from: plan.names[p.from].clone(),
             to: plan.names[p.to].clone(),
             bytes: is_finite(p).then_some(p.flow.bytes),
-            start_ns: Some(p.flow.start),
+            start_ns: Some(p.flow.start).filter(|start| *start < spec.stop_time.0),
             fct_ns: finished[i].map(|at| at - p.flow.start),
             ideal_ns: ideals[i],
             delivered: book.flows[i].delivered,
@@ -558,7 +558,8 @@ fn report(
     };
     report.flows_finite = report.flows.len();
     report.deadlock = circle;
-    report.why = why(&report, config);
+    report.why = workload::notes(plan, spec.stop_time.0, planned.iter());
+    report.why.extend(why(&report, config));
     report
 }
 
@@ -629,7 +630,7 @@ fn why(report: &Report, config: &Config) -> Vec<String> {
             port.headroom_peak
         )
     }));
-    if report.flows_done < report.flows_finite {
+    if report.flows.iter().any(|flow| flow.start_ns.is_some() && flow.fct_ns.is_none()) {
         all.push(
             "What is not delivered by the end stays so: this profile has no retransmission timer.".into(),
         );

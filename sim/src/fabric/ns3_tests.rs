@@ -48,6 +48,20 @@ fn a_flow_that_is_alone_takes_its_ideal_time_whatever_its_length_and_path() {
 }
 
 #[test]
+fn a_flow_that_never_begins_is_told_as_such() {
+    let report = play(&format!(
+        "{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h0\"\nbytes = 9\nstart = \"2s\"\n"
+    ));
+    let why = |word: &str| report.why.iter().any(|why| why.contains(word));
+    assert!(
+        why("1 flow never began, the first at 2000000000 ns") && !why("retransmission timer"),
+        "{:?}",
+        report.why
+    );
+    assert_eq!((report.flows[0].start_ns, report.flows_done), (None, 0));
+}
+
+#[test]
 fn the_ns3_profile_marks_with_dcqcn_and_says_why_it_drops() {
     let dcqcn = play(&format!("{NS3}{NS3_INCAST}cc = \"dcqcn\"\n").replace("4MiB", "32MiB"));
     // Ten published seeds: 1890 to 2170 marks, last flow after 1091 to 1133 us.
