@@ -1,9 +1,10 @@
 //! Flows, ports and queues of a run, as they lie in a report or in tables.
 
 use crate::fabric::{FlowsFormat, Timeline, read_columns};
+use crate::sweep::SweepError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The flows, ports and course of a run, or of all runs of a setting.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,25 +73,34 @@ impl Course {
         }
     }
 
-    /// The table of flows that a sweep keeps in `folder`, in either format.
-    pub fn table_of_flows(folder: &Path) -> Option<PathBuf> {
+    /// Of the tables that a sweep keeps in `folder` of a run that delivered so many flows; `None`: there are none.
+    ///
+    /// # Errors
+    /// A table that is cut short.
+    pub fn of_tables(folder: &Path, delivered: u64) -> Result<Option<Self>, SweepError> {
         let tables = [FlowsFormat::Csv, FlowsFormat::Parquet].map(|format| folder.join(format.file()));
-        tables.into_iter().find(|table| table.exists())
-    }
-
-    /// Of the tables that a sweep keeps in `folder`; `None`: there are none, or they are not whole.
-    pub fn of_tables(folder: &Path) -> Option<Self> {
-        let flows = flows_in(folder)?;
+        let Some(table) = tables.into_iter().find(|table| table.exists()) else { return Ok(None) };
+        let flows = flows_in(folder).unwrap_or_default();
         let ports = folder.join("ports.csv");
         // A run without ports, at flow level say, has no table of them.
-        let ports: Vec<PortTimes> = if ports.exists() { rows(&ports)? } else { Vec::new() };
-        let end_ns = ports.first().map_or(0, |port| port.end_ns);
-        Some(Self::new(
+        let lines = if ports.exists() { rows(&ports) } else { Some(Vec::new()) };
+        let lines: Vec<PortTimes> = lines.ok_or_else(|| SweepError::Damaged {
+            path: ports,
+            problem: "a line of it cannot be read".into(),
+        })?;
+        let end_ns = lines.first().map_or(0, |port| port.end_ns);
+        let course = Self::new(
             end_ns,
             flows.into_iter(),
-            ports.into_iter().filter_map(|port| port.tx_paused_ns),
+            lines.into_iter().filter_map(|port| port.tx_paused_ns),
             None,
-        ))
+        );
+        let listed = course.fct_ns.len() as u64;
+        if listed != delivered {
+            let problem = format!("cut short: {listed} of {delivered} delivered flows can be read");
+            return Err(SweepError::Damaged { path: table, problem });
+        }
+        Ok(Some(course))
     }
 
     /// With those of a run with a higher seed.

@@ -205,10 +205,14 @@ struct PointSummary {
     figures: Figures,
 }
 
-/// What a sweep has kept of a point in `folder`.
-fn course_of(folder: &Path) -> Result<Option<Course>, CompareError> {
+/// What a sweep has kept in `folder` of a point that delivered so many flows.
+fn course_of(folder: &Path, delivered: u64) -> Result<Option<Course>, CompareError> {
     let report = folder.join("report.json");
-    if report.exists() { Ok(Some(stored(&report)?.course())) } else { Ok(Course::of_tables(folder)) }
+    if report.exists() {
+        Ok(Some(stored(&report)?.course()))
+    } else {
+        Ok(Course::of_tables(folder, delivered)?)
+    }
 }
 
 /// The points of a sweep, those that differ in `seed` alone together.
@@ -229,14 +233,7 @@ fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError>
         };
         let point: Point = Point::deserialize(&result).map_err(|e| damaged(e.to_string()))?;
         let folder = path.join(result["address"].as_str().unwrap_or_default());
-        let course = course_of(&folder)?;
-        let delivered = point.summary.figures.flows_done;
-        let listed = course.as_ref().map(|course| course.fct_ns.len() as u64);
-        if let Some(path) = Course::table_of_flows(&folder).filter(|_| listed != Some(delivered)) {
-            let listed = listed.unwrap_or(0);
-            let problem = format!("cut short: {listed} of {delivered} delivered flows can be read");
-            return Err(sweep::SweepError::Damaged { path, problem }.into());
-        }
+        let course = course_of(&folder, point.summary.figures.flows_done)?;
         let run = Run { figures: point.summary.figures, findings: point.summary.findings, course };
         if let Some((_, side)) = sides.iter_mut().find(|(of, _)| *of == settings) {
             side.runs.insert(point.seed, run);

@@ -294,6 +294,12 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
         let said = side::read(&to).unwrap_err().to_string();
         assert!(said.contains("flows.csv: cut short: ") && said.contains("delete it"), "{said}");
     }
+    std::fs::write(&table, &whole).unwrap();
+    let ports = table.with_file_name("ports.csv");
+    let whole = std::fs::read_to_string(&ports).unwrap();
+    std::fs::write(&ports, &whole[..whole.rfind(',').unwrap()]).unwrap();
+    let said = side::read(&to).unwrap_err().to_string();
+    assert!(said.contains("ports.csv: a line of it cannot be read; delete it"), "{said}");
     assert_eq!(course(Keep::Tables, FlowsFormat::Parquet), Some(of_tables));
     assert_eq!(course(Keep::Figures, FlowsFormat::Csv), None);
 }

@@ -1,6 +1,7 @@
 //! The marks of a frame that left by the same ports and queues on both sides. Frames that the file lacks were in the queue, too: with those
-//! the mark is what it must be at the depth that the file tells. Where it has the frames of all ports, and a rate, a queue is as deep as it was. Between Kmin and Kmax a draw decides; and of a queue of another lcore, or of
-//! several, it is not known how deep it was when the frame came.
+//! the mark is what it must be at the depth that the file tells. Where it has the frames of all ports, and a port a rate, its queues are as
+//! deep as they were. Between Kmin and Kmax a draw decides; and of a queue of another lcore, or of several, it is not known how deep it was
+//! when the frame came.
 
 use super::super::others::LCORES;
 use super::super::phase::explained;
@@ -53,13 +54,11 @@ fn one(
     let must_be = |left: &Departure, decided: Option<(WredConfig, u64)>| {
         decided.is_some_and(|(wred, depth)| left.marked == (depth > wred.kmax))
     };
-    if is_another_queue && must_be(before, depths[0]) {
-        let why = past.other_load(known).or_else(|| other_depth(known, past, sides, before, depths));
-        match why {
-            Some(why) => return Finding::Unknown(why),
-            None if known.others.missing => return Finding::Lacks,
-            None => {}
-        }
+    if is_another_queue
+        && must_be(before, depths[0])
+        && let Some(why) = other_depth(known, past, sides, before, depths)
+    {
+        return why;
     }
     let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
         let mark = if left.marked { "marked CE" } else { "not marked" };
@@ -72,31 +71,37 @@ fn one(
     Finding::differs("mark", [text(before, depths[0]), text(after, depths[1])])
 }
 
-/// Why a queue may have been deeper, or less deep, than in the replay although the file has the frames of all ports.
+/// Why a queue may have been deeper, or less deep, than in the replay. `None`: the file has all that decides it.
 fn other_depth(
     known: &Known<'_>,
     past: &Past<'_>,
     sides: &Sides<'_>,
     left: &Departure,
     depths: [Option<(WredConfig, u64)>; 2],
-) -> Option<&'static str> {
+) -> Option<Finding> {
+    if let Some(why) = past.other_load(known) {
+        return Some(Finding::Unknown(why));
+    }
     if known.others.missing {
-        return None;
+        return Some(Finding::Lacks);
     }
     let [(wred, was), (_, is)] = [depths[0]?, depths[1]?];
     let has_rate = known.config.ports.iter().any(|port| port.name == left.port && port.rate.bps().is_some());
     let ended = wred.mark == MarkPoint::Dequeue && sides.at.saturating_add(left.queued) > known.end;
-    if !has_rate {
-        Some(NO_RATE)
+    let why = if !has_rate {
+        NO_RATE
     } else if was.abs_diff(is) <= explained(known.config, &left.port, known.longest) {
-        Some(PHASE)
+        PHASE
     } else if was > is && ended {
-        Some(AFTER)
+        AFTER
     } else if was > is && !past.free.contains(left.port.as_str()) {
-        Some(BEFORE)
+        BEFORE
+    } else if known.others.unordered {
+        LCORES
     } else {
-        known.others.unordered.then_some(LCORES)
-    }
+        return None;
+    };
+    Some(Finding::Unknown(why))
 }
 
 /// The curve that decided about the mark of a frame that left so.
