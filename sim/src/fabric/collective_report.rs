@@ -3,8 +3,10 @@
 use super::computations::{Began, Computations, Span};
 use super::graph::{Collective, Part};
 use super::report::{FlowResult, quoted};
+use super::topology::Plan;
 use super::workload::Planned;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use weir_dataplane::types::Nanos;
 use weir_layout::{Unit, counted};
@@ -82,12 +84,13 @@ pub struct StepResult {
 /// A rank that was late, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Straggler {
-    /// The sending host.
+    /// The sending host; of `line` the one whose line is slower or longer.
     pub host: String,
     /// Number of the flow.
     pub flow: u32,
     /// What took most of the time that a fabric of its own would not have taken: `start` (of the rank), `compute`, `pause` (of the
-    /// host), `retransmission`, `queue` (everything else on the way, the rate of congestion control included; at flow level `contention`), or `none`.
+    /// host), `line` (of the host, slower or longer than others of the collective), `retransmission`, `queue` (everything else on the way, the rate of
+    /// congestion control included; at flow level `contention`), or `none`.
     pub cause: &'static str,
     /// That time, ns.
     pub late_ns: u64,
@@ -135,12 +138,31 @@ impl CollectiveResult {
     }
 }
 
+/// The line of a host, the slowest one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HostLine {
+    /// bit/s.
+    rate: u64,
+    /// Of its cable, ns.
+    delay: Reverse<Nanos>,
+}
+
+impl HostLine {
+    fn of(plan: &Plan, host: usize) -> Self {
+        Self { rate: plan.line_of(host), delay: Reverse(plan.cable_of(host)) }
+    }
+}
+
 /// What is known of a message beyond its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub part: Part,
     /// Numbers of its hosts.
     pub ends: (u32, u32),
+    /// Number of the first message of its queue pair.
+    pub pair: u32,
+    /// Lines of its hosts.
+    pub lines: [HostLine; 2],
     /// Its rank begins no earlier, ns.
     pub start: Nanos,
     /// It goes to an engine, which answers when all ranks have begun.
@@ -156,10 +178,14 @@ pub(super) struct Known {
 
 impl Known {
     /// Of a message that was not held back, and takes longer than alone for `slowed`.
-    pub fn of(planned: &Planned, part: Part, slowed: &'static str) -> Self {
+    pub fn of(plan: &Plan, planned: &Planned, part: Part, slowed: &'static str) -> Self {
+        // An engine is no rank: it has no line of its own here.
+        let to = if planned.seat.is_some() { planned.from } else { planned.to };
         Self {
             part,
             ends: (planned.from as u32, planned.to as u32),
+            pair: planned.pair,
+            lines: [planned.from, to].map(|host| HostLine::of(plan, host)),
             start: planned.flow.start,
             to_engine: planned.seat.is_some(),
             done: None,
@@ -169,12 +195,18 @@ impl Known {
     }
 }
 
+/// The cause of what takes longer on a slower or longer line.
+const LINE: &str = "line";
+
 /// How computations began, by their hosts and ends.
 type Ended = BTreeMap<(u32, Nanos), Began>;
 
-/// What ranks did before messages of a collective.
+/// What messages of a collective are held against.
 struct Course<'a> {
+    /// What ranks did before them.
     ended: &'a Ended,
+    /// The rate of the fastest of their lines, and the delay of the shortest.
+    best: HostLine,
     /// When each host could send its first message, and when it had the first one of another, ns.
     first: BTreeMap<u32, [Nanos; 2]>,
 }
@@ -190,7 +222,10 @@ impl<'a> Course<'a> {
             note(message.known.ends.0, 0, message.flow.start_ns);
             note(message.known.ends.1, 1, message.end());
         }
-        Self { ended, first }
+        let lines = || all.iter().flat_map(|message| message.known.lines);
+        let rate = lines().map(|line| line.rate).max().unwrap_or(1);
+        let delay = lines().map(|line| line.delay).max().unwrap_or(Reverse(0));
+        Self { ended, best: HostLine { rate, delay }, first }
     }
 
     /// A message that could be sent at `start`, and whose host waited for no computation after `since`, is the first thing its rank
@@ -238,27 +273,50 @@ impl Sent<'_> {
         Wait { computed: start.max(from) - since, late, since }
     }
 
-    /// What it lost on its way, and by what. `begun`: an engine has heard of all ranks.
-    fn lost(&self, begun: Nanos) -> [(&'static str, Nanos); 3] {
-        let (start, fct) = (self.flow.start_ns.unwrap_or(0), self.flow.fct_ns.unwrap_or(0));
-        let waited = if self.known.to_engine { begun.saturating_sub(start) } else { 0 };
-        let excess = fct.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited);
+    /// What it lost on its way since `from`, and by what. `begun`: an engine has heard of all ranks.
+    fn lost(&self, course: &Course<'_>, from: Nanos, begun: Nanos) -> [(&'static str, Nanos); 4] {
+        let taken = self.end().unwrap_or(0).saturating_sub(from);
+        let waited = if self.known.to_engine { begun.saturating_sub(from) } else { 0 };
+        let excess = taken.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited);
         let paused = self.known.paused.min(excess);
         let rest = excess - paused;
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
-        [("retransmission", resent), ("pause", paused), (self.known.slowed, queued)]
+        let [from, to] = self.known.lines;
+        let (rate, best) = (from.rate.min(to.rate), course.best);
+        // What waits in front of a slower line would have waited less, too.
+        let waited =
+            (u128::from(queued) * u128::from(best.rate - rate) / u128::from(best.rate.max(1))) as Nanos;
+        let payload = u128::from(self.flow.bytes.unwrap_or(0)) * 8_000_000_000;
+        let cables = from.delay.0 + to.delay.0 - 2 * best.delay.0;
+        let line =
+            (payload / u128::from(rate.max(1)) - payload / u128::from(best.rate.max(1))) as Nanos + cables;
+        [
+            ("retransmission", resent),
+            ("pause", paused),
+            (self.known.slowed, queued - waited),
+            (LINE, line.min(taken) + waited),
+        ]
     }
 
     /// What it lost most time by, and how much. `since`: the first message of its step could be sent then, and the last at `begun`.
     fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (&'static str, Nanos) {
         let Wait { computed, late, .. } = self.wait(course, since);
         let before = [("start", late), ("compute", computed)];
-        let most = before.into_iter().chain(self.lost(begun)).rev().max_by_key(|(_, ns)| *ns);
+        let lost = self.lost(course, self.flow.start_ns.unwrap_or(0), begun);
+        let most = before.into_iter().chain(lost).rev().max_by_key(|(_, ns)| *ns);
         most.filter(|(_, ns)| *ns > 0).unwrap_or(("none", 0))
     }
 
+    /// Whose doing it is, if this is the cause.
+    fn by(&self, cause: &'static str) -> (u32, &str) {
+        match cause == LINE && self.known.lines[1] < self.known.lines[0] {
+            true => (self.known.ends.1, &self.flow.to),
+            false => (self.known.ends.0, &self.flow.from),
+        }
+    }
+
     fn straggler(&self, cause: &'static str, late_ns: Nanos) -> Straggler {
-        Straggler { host: self.flow.from.clone(), flow: self.flow.id, cause, late_ns }
+        Straggler { host: self.by(cause).1.to_owned(), flow: self.flow.id, cause, late_ns }
     }
 }
 
@@ -364,16 +422,34 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
     let arrivals = all.iter().filter_map(|m| Some(((m.known.ends.1, m.end()?), *m)));
     let arrivals: BTreeMap<(u32, Nanos), Sent<'_>> = arrivals.collect();
     let (_, begun) = begun(all);
+    let mut pairs: BTreeMap<u32, Vec<(Nanos, Sent<'_>)>> = BTreeMap::new();
+    for message in all.iter().filter_map(|m| Some((m.end()?, *m))) {
+        pairs.entry(message.1.known.pair).or_default().push(message);
+    }
+    pairs.values_mut().for_each(|pair| pair.sort_by_key(|(end, m)| (*end, m.flow.id)));
+    // What it waited for on its queue pair: the message before it, if that had not ended when it could be sent.
+    let ahead = |message: &Sent<'_>| {
+        let pair = pairs.get(&message.known.pair)?;
+        let this = (message.end()?, message.flow.id);
+        let at = pair.partition_point(|(end, m)| (*end, m.flow.id) < this);
+        let (end, before) = *pair.get(at.checked_sub(1)?)?;
+        (Some(end) > message.flow.start_ns).then_some((end, before))
+    };
     let mut added: BTreeMap<(u32, &'static str), (Nanos, Sent<'_>)> = BTreeMap::new();
     let (mut at, mut left) = (Some(last), all.len());
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
+        let mut add = |cause, ns| added.entry((message.by(cause).0, cause)).or_insert((0, message)).0 += ns;
+        if let Some((end, before)) = ahead(&message) {
+            message.lost(course, end, begun).into_iter().for_each(|(cause, ns)| add(cause, ns));
+            at = Some(before);
+            continue;
+        }
         let host = message.known.ends.0;
         let wait = message.wait(course, from);
         let before = [("start", wait.late), ("compute", wait.computed)];
-        for (cause, ns) in before.into_iter().chain(message.lost(begun)) {
-            added.entry((host, cause)).or_insert((0, message)).0 += ns;
-        }
+        let lost = message.lost(course, message.flow.start_ns.unwrap_or(0), begun);
+        before.into_iter().chain(lost).for_each(|(cause, ns)| add(cause, ns));
         // Whose rank began late waited for nobody. What takes no time at all would be found again.
         let before = arrivals.get(&(host, wait.since)).filter(|_| wait.late == 0);
         at = before.filter(|m| m.flow.id != message.flow.id).copied();

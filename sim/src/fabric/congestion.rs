@@ -508,7 +508,7 @@ pub(super) fn set_paces(
         bdp: paths.values().map(|path| path.bdp()).max().unwrap_or(0),
     };
     let base_rtt = spec.host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
-    let line = |f: &Planned| plan.links[plan.ports[f.from][0]].spec.rate.0;
+    let line = |f: &Planned| plan.line_of(f.from);
     let fastest = flows.iter().filter(|f| f.cc == Congestion::Hpcc).map(line).max().unwrap_or(0);
     let int_multi = int_multi(spec, fastest);
     for f in flows.iter_mut().filter(|f| f.cc.hears_acks()) {

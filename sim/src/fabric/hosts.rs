@@ -151,7 +151,7 @@ impl Host {
     /// The host `at` without flows, which obeys pauses of the priorities in `obey`.
     pub fn new(spec: &FabricSpec, plan: &Plan, at: usize, obey: u8) -> Result<Self, FabricError> {
         let host = &spec.host;
-        let rate = plan.links[plan.ports[at][0]].spec.rate.0;
+        let rate = plan.line_of(at);
         let config = match host.protocol {
             Protocol::Rocev2 => {
                 return Ok(Self::Roce(Box::new(RoceHost::new(NicConfig {
@@ -173,7 +173,7 @@ impl Host {
 
     /// The engine at node `at`, which obeys pauses of the priorities in `obey`.
     pub fn engine(collectives: &Collectives, plan: &Plan, at: usize, obey: u8) -> Result<Self, FabricError> {
-        let rate = plan.links[plan.ports[at][0]].spec.rate.0;
+        let rate = plan.line_of(at);
         let refused = || FabricError::Range {
             what: "inc".into(),
             got: format!("set so that `{}` refuses a job", plan.names[at]),

@@ -625,3 +625,41 @@ fn the_traffic_of_a_seed_stays_what_it_is() {
     ];
     assert_eq!(all.map(digest), DIGESTS);
 }
+
+/// One host has a slower line, or a longer one: it is the straggler by that, whoever sends over it, and whatever waits in front of it.
+#[test]
+fn a_host_with_a_slow_line_is_the_straggler() {
+    let kinds = [
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "tree_all_reduce",
+        "halving_doubling_all_reduce",
+        "all_to_all",
+        "rail_all_reduce\"\ngroup = 4\nplacement = \"spread",
+    ];
+    let names: Vec<String> = (0..8).map(|host| format!("h{host}")).collect();
+    let late = |kind: &str, level: &str, bytes: &str, worse: &str| {
+        let link = |host: &String| {
+            let worse = if host == "h3" { worse } else { "" };
+            format!("{{ a = \"{host}\", b = \"s0\"{worse} }}")
+        };
+        let links: Vec<String> = names.iter().map(link).collect();
+        let text = format!(
+            "name = \"j\"\nlevel = \"{level}\"\nstop_time = \"50ms\"\n[topology]\nkind = \"custom\"\nhosts = {names:?}\nswitches = [\"s0\"]\n\
+             links = [{}]\n[link]\nrate = \"100G\"\n[[workload]]\nkind = \"{kind}\"\nbytes = \"{bytes}\"\n",
+            links.join(", ")
+        );
+        let report = load("test.toml", &text).and_then(|spec| run(&spec));
+        let report = report.unwrap_or_else(|e| panic!("{e}"));
+        let late = only(&report).figures.straggler.as_ref().unwrap();
+        (late.host.clone(), late.cause)
+    };
+    let h3 = ("h3".to_owned(), "line");
+    for (kind, level) in kinds.iter().flat_map(|kind| ["packet", "flow"].map(|level| (kind, level))) {
+        assert_eq!(late(kind, level, "1MB", ", rate = \"25G\""), h3, "{kind} {level}");
+        assert_eq!(late(kind, level, "8KB", ", delay = \"100us\""), h3, "{kind} {level}");
+        let alike = late(kind, level, "1MB", ", rate = \"100G\"");
+        assert_ne!(alike.1, "line", "{kind} {level}");
+    }
+}

@@ -366,7 +366,7 @@ pub(super) fn run(
     }
     planned.sort_by_key(|f| f.flow.start);
     let network = network(&plan);
-    let host_rate = plan.links[plan.ports[0][0]].spec.rate.0;
+    let host_rate = plan.line_of(0);
     let mut rates: Vec<u64> = plan.links.iter().map(|l| l.spec.rate.0).collect();
     rates.sort_unstable();
     rates.dedup();

@@ -367,7 +367,7 @@ impl Orders {
                 let keys: Table = keys.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
                 let mut merged = self.dcqcn.clone();
                 merged.extend(keys.clone());
-                if let Err(why) = parameters(spec, &merged, line_of(plan, *first)) {
+                if let Err(why) = parameters(spec, &merged, plan.line_of(*first)) {
                     return cannot(
                         "set",
                         format!("`set` is refused as a [host.dcqcn] with it would be: {why}"),
@@ -412,7 +412,7 @@ impl Orders {
                     (adapter.is_some() && is_meant(at) && !keys.is_empty()).then(|| of(held))
                 });
                 let tables: Vec<Option<Table>> = tables.collect();
-                let line = line_of(plan, host);
+                let line = plan.line_of(host);
                 let done = set(&mut adapters, &tables, registers, now, |table| parameters(spec, table, line));
                 if done.is_ok() {
                     let changed = (0u32..).zip(tables).filter_map(|(at, table)| Some(((host, at), table?)));
@@ -499,10 +499,6 @@ fn set(
         access::write(adapters, address, value, now).map_err(|e| e.to_string())?;
     }
     Ok(())
-}
-
-fn line_of(plan: &Plan, host: usize) -> u64 {
-    plan.links[plan.ports[host][0]].spec.rate.0
 }
 
 fn registers(adapter: &RateController, at: u32, now: Nanos) -> Vec<RegisterValue> {

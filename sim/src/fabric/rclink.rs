@@ -258,7 +258,7 @@ fn pairs<'a>(flows: impl Iterator<Item = &'a Planned>) -> impl Iterator<Item = &
 
 /// Rate on the wire that a queue pair is to have, bit/s.
 fn rate_of(plan: &Plan, planned: &Planned) -> u64 {
-    let line = plan.links[plan.ports[planned.from][0]].spec.rate.0;
+    let line = plan.line_of(planned.from);
     match planned.flow.pace {
         Pace::Fixed(rate) => rate.min(line),
         _ => line,

@@ -130,6 +130,16 @@ impl Plan {
         if a == (End { node, port }) { b } else { a }
     }
 
+    /// Rate of the line of a host, bit/s.
+    pub fn line_of(&self, host: usize) -> u64 {
+        self.links[self.ports[host][0]].spec.rate.0
+    }
+
+    /// Delay of that line, ns.
+    pub fn cable_of(&self, host: usize) -> u64 {
+        self.links[self.ports[host][0]].spec.delay.0
+    }
+
     /// Hosts of users.
     pub fn stations(&self) -> usize {
         self.hosts - self.engines

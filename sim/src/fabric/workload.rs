@@ -102,7 +102,7 @@ pub(super) fn notes<'a>(plan: &Plan, until: Nanos, flows: impl Iterator<Item = &
     let mut fast: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
     for planned in flows.filter(|planned| planned.sent_with().is_none()) {
         endless += u64::from(!is_finite(planned));
-        let line = line_of(plan, planned.from);
+        let line = plan.line_of(planned.from);
         if let Pace::Fixed(rate) = planned.flow.pace
             && rate > line
         {
@@ -133,11 +133,6 @@ pub(super) fn notes<'a>(plan: &Plan, until: Nanos, flows: impl Iterator<Item = &
         )
     });
     endless.into_iter().chain(late).chain(fast).collect()
-}
-
-/// Rate of the link of a host, bit/s.
-fn line_of(plan: &Plan, host: usize) -> u64 {
-    plan.links[plan.ports[host][0]].spec.rate.0
 }
 
 struct Reader<'a> {
@@ -488,7 +483,7 @@ impl Planner<'_> {
             return Err(reader.wrong(format!("a message of {bytes} bytes; at most {MAX_BYTES} are possible")));
         }
         let host = &spec.host;
-        let line = line_of(plan, from);
+        let line = plan.line_of(from);
         let pace = match (w.cc(), w.rate) {
             (Congestion::Dcqcn, _) => rate_control::pace(host, line)?,
             (_, Some(rate)) => Pace::Fixed(rate.0),

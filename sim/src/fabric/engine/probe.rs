@@ -252,7 +252,7 @@ impl Fabric<'_> {
     /// What is known of a part of a collective.
     fn known(&self, planned: &Planned) -> Option<Known> {
         let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
-        planned.part.map(|part| Known { paused, ..Known::of(planned, part, "queue") })
+        planned.part.map(|part| Known { paused, ..Known::of(&self.plan, planned, part, "queue") })
     }
 
     /// Counters of all ports of all switches.

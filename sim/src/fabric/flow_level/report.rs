@@ -92,7 +92,7 @@ impl World<'_> {
     /// What a flow is a part of.
     fn part(&self, planned: &Planned) -> Option<Known> {
         let done = known(self.outcomes[planned.flow.id as usize].done);
-        planned.part.map(|part| Known { done, ..Known::of(planned, part, "contention") })
+        planned.part.map(|part| Known { done, ..Known::of(&self.plan, planned, part, "contention") })
     }
 
     fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, &Sending>) -> FlowResult {

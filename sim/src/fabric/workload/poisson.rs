@@ -101,7 +101,7 @@ impl Reader<'_> {
         }
         let n = self.plan.stations();
         let to = self.w.to.as_ref().map(|_| self.host("to", &self.w.to)).transpose()?;
-        let rate = |station: usize| self.plan.links[self.plan.ports[station][0]].spec.rate.0 as f64;
+        let rate = |station: usize| self.plan.line_of(station) as f64;
         // The load of each sender's own link, or of the one receiver's, which all others share.
         let mean_gap = |from: usize| {
             let offered = to.map_or_else(|| rate(from), |to| rate(to) / (n - 1) as f64);
