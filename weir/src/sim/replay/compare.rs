@@ -1,7 +1,7 @@
 //! Where the replay of a capture differs from what was written beside its frames: each frame is judged ([`mod@super::judge`]), in the order in
 //! which they came, then the order in which they left, then what the losses come to.
 
-use super::judge::{Finding, GROUPS, Known, Other, Past, class, departure, lookup, mark, verdict};
+use super::judge::{Finding, GROUPS, Known, Other, Past, class, departure, depth, lookup, mark, verdict};
 use super::order::Turns;
 use super::others::{OtherFrames, Others};
 use super::phase::{self, Losses, OtherLimit};
@@ -16,7 +16,7 @@ use weir_mgmt::admin::comment::FrameHistory;
 pub struct Difference {
     /// Number of the frame in the capture.
     pub frame: u64,
-    /// What: `class`, `lookup`, `verdict`, `pause`, `departure`, `mark`, `order`, `limit`.
+    /// What: `class`, `lookup`, `verdict`, `pause`, `departure`, `depth`, `mark`, `order`, `limit`.
     pub what: &'static str,
     /// As it was captured.
     pub captured: String,
@@ -110,7 +110,7 @@ pub struct Lacks {
 pub struct Comparison {
     /// What the capture lacks.
     pub lacks: Lacks,
-    /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `mark`, `order`.
+    /// By what: `class`, `lookup`, `verdict` (`pause` with it), `departure`, `depth`, `mark`, `order`.
     pub compared: BTreeMap<&'static str, Compared>,
     /// What the file does not tell, and what could not be judged for that, how often.
     pub unknown: BTreeMap<&'static str, BTreeMap<&'static str, u64>>,
@@ -126,7 +126,7 @@ pub struct Comparison {
     pub drawn: u64,
     /// Frames whose destination was learned only after they had come.
     pub learned_since: u64,
-    /// Frames that found another depth in their queue: it held frames that are not in the file.
+    /// Frames that found another depth in their queue.
     pub other_depths: u64,
 }
 
@@ -146,8 +146,7 @@ pub fn compare(
     let shifted = pause::shifted(config, sides, came);
     let end = came.values().map(|came| came.at).max().unwrap_or(0);
     let known = Known { config, lacks: &lacks, others, longest: phase::longest(came), end, shifted };
-    let others = Others::new(&known, sides, came);
-    let mut past = Past { groups_apart: false, others, free: BTreeSet::new() };
+    let mut past = Past::new(Others::new(&known, sides, came));
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
     let mut found = Comparison { totals, ..Comparison::default() };
@@ -159,8 +158,9 @@ pub fn compare(
         let at = came.get(&was.number).map_or(0, |came| came.at);
         match now.get(&was.number) {
             Some(is) => {
-                past.note_free(&known, was);
-                found.frame(&known, &mut past, &Sides { was, is, at }, &mut elsewhere);
+                let sides = Sides { was, is, at };
+                past.note_waiting(&known, &sides);
+                found.frame(&known, &mut past, &sides, &mut elsewhere);
             }
             None => found.note(
                 was.number,
@@ -212,11 +212,11 @@ impl Comparison {
     }
 
     /// Judges a frame: each judgement follows from those before it. `elsewhere`: frames that went to other places than in the replay.
-    fn frame(
+    fn frame<'a>(
         &mut self,
         known: &Known<'_>,
-        past: &mut Past<'_>,
-        sides: &Sides<'_>,
+        past: &mut Past<'a>,
+        sides: &Sides<'a>,
         elsewhere: &mut BTreeSet<u64>,
     ) {
         let Sides { was, is, .. } = sides;
@@ -226,6 +226,9 @@ impl Comparison {
         let place = lookup::judge(known, sides);
         let members = lookup::members(known, sides, &place);
         past.groups_apart |= [Some(&place), members.as_ref()].contains(&Some(&Finding::Unknown(GROUPS)));
+        if place == Finding::LearnedSince {
+            past.note_flooded();
+        }
         let is_there = place == Finding::Same && members.is_none();
         self.note(number, "lookup", place);
         self.note_all(number, "departure", members);
@@ -235,10 +238,13 @@ impl Comparison {
         }
         let verdict = verdict::judge(known, past, sides);
         let departure = departure::judge(known, past, sides, verdict.as_ref());
+        let is_of_phase = |finding: &Finding| matches!(finding, Finding::Differs(other) if other.phase);
+        past.other_room |= sides.is_crowded_out() && verdict.iter().chain(&departure).any(is_of_phase);
         let left_alike = departure == Some(Finding::Same);
         self.note_all(number, "verdict", verdict);
         self.note_all(number, "departure", departure);
         if left_alike {
+            self.note_all(number, "depth", depth::judge(known, past, sides));
             self.note_all(number, "mark", mark::judge(known, past, sides));
         }
     }

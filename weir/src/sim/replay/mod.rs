@@ -276,10 +276,7 @@ fn print(capture: &CaptureFile, found: &Comparison) {
             found.learned_since,
             "frames came before their destination was known; where they went is not compared",
         ),
-        (
-            found.other_depths,
-            "frames found another depth: their queue held frames that are not in the file, or others were dropped",
-        ),
+        (found.other_depths, "frames found another depth in their queue"),
         (capture.missed, "records found no room while the capture was made"),
     ];
     notes.iter().filter(|(count, _)| *count > 0).for_each(|(count, what)| say!("  {count} {what}"));

@@ -1,8 +1,9 @@
-//! What is judged of a frame, each by its own: class, place of its destination, what the buffer made of it, where it left, its mark. A judgement
-//! sees both sides of the frame, what the file can tell ([`Known`]), and what it could not tell of frames before ([`Past`]).
+//! What is judged of a frame, each by its own: class, place of its destination, what the buffer made of it, where it left, how deep its queue
+//! was, its mark. A judgement sees both sides of the frame, what the file can tell ([`Known`]), and what it could not tell of frames before ([`Past`]).
 
 pub mod class;
 pub mod departure;
+pub mod depth;
 pub mod lookup;
 pub mod mark;
 pub mod verdict;
@@ -10,10 +11,9 @@ pub mod verdict;
 use super::compare::Lacks;
 use super::others::{OtherFrames, Others};
 use super::sides::Sides;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_config::Config;
 use weir_dataplane::types::Nanos;
-use weir_mgmt::admin::comment::FrameHistory;
 
 /// Who had joined a group before the capture began, and which ports had routers; nobody joins in a replay.
 pub const GROUPS: &str = "which ports had joined their groups, or had routers, is not known";
@@ -89,13 +89,48 @@ pub struct Past<'a> {
     pub others: Others<'a>,
     /// Ports whose line was free as a frame came: nothing waits there any more that came before the file begins.
     pub free: BTreeSet<&'a str>,
+    /// Queues of each port, and whether a frame found it no deeper than in the replay: since then it holds the same.
+    pub queues: BTreeMap<(&'a str, u8), bool>,
+    /// Queues of which a frame has been told that found another depth.
+    pub apart: BTreeSet<(&'a str, u8)>,
+    /// Another frame has found the last room than in the replay.
+    pub other_room: bool,
 }
 
 impl<'a> Past<'a> {
-    /// A frame that waited no longer than until its port was looked at found its line free.
-    pub fn note_free(&mut self, known: &Known<'_>, was: &'a FrameHistory) {
+    pub fn new(others: Others<'a>) -> Self {
+        Self {
+            groups_apart: false,
+            others,
+            free: BTreeSet::new(),
+            queues: BTreeMap::new(),
+            apart: BTreeSet::new(),
+            other_room: false,
+        }
+    }
+
+    /// A frame that waited no longer than until its port was looked at found its line free; and one that found its queue as in the replay found nothing
+    /// there that came before the file begins.
+    pub fn note_waiting(&mut self, known: &Known<'_>, sides: &Sides<'a>) {
+        let Sides { was, is, .. } = *sides;
         let left = was.departures.iter().filter(|left| left.queued <= known.config.pfc.poll_gap);
         self.free.extend(left.filter(|_| was.depth == Some(0)).map(|left| left.port.as_str()));
+        if let ([left], Some(before), Some(after)) = (&was.departures[..], was.depth, is.depth) {
+            let is_same = before <= after.saturating_add(depth::near(known, self, &left.port));
+            *self.queues.entry((&left.port, left.queue)).or_default() |= is_same;
+        }
+    }
+
+    /// Frames were flooded, and went to more ports than in the replay.
+    pub fn note_flooded(&mut self) {
+        self.free.clear();
+        self.queues.clear();
+    }
+
+    /// Nothing waits at a port that the file does not tell of.
+    fn is_told(&self, port: &str) -> bool {
+        self.free.contains(port)
+            && self.queues.iter().filter(|((of, _), _)| *of == port).all(|(_, is_same)| *is_same)
     }
 
     /// Why the buffer may have been otherwise full than in the replay, but for frames that lack.

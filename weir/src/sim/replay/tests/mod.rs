@@ -2,6 +2,7 @@
 //! another configuration different where that says.
 
 mod compare;
+mod depth;
 mod file;
 mod lookup;
 mod mark;
@@ -137,6 +138,16 @@ fn again(file: &[u8], config: &Config) -> Result<Comparison> {
     let capture = CaptureFile::read(file)?;
     let port = followed(&capture, config, "c.toml")?;
     Ok(judge(config, &capture, port)?.1)
+}
+
+/// The same capture, whose file says that nothing came to the other ports.
+fn of_all_ports(mut capture: CaptureFile, config: &Config) -> CaptureFile {
+    capture.ports = config.ports.iter().map(|port| port.name.clone()).collect();
+    capture
+}
+
+fn against(capture: &CaptureFile, config: &Config) -> Comparison {
+    judge(config, capture, PortId(0)).unwrap().1
 }
 
 fn whats(found: &Comparison) -> BTreeSet<&'static str> {

@@ -24,7 +24,7 @@ fn an_order_that_frames_of_other_ports_can_have_decided_is_not_judged() {
         assert!(lacking > 0 && in_order + lacking == all, "{case}: {in_order} {lacking}");
         // If that is all there was, it is another order.
         alone.ports = config(rate).ports.iter().map(|port| port.name.clone()).collect();
-        assert_eq!(whats(&judged(&alone, rate)), BTreeSet::from(["order"]), "{case}");
+        assert!(whats(&judged(&alone, rate)).contains("order"), "{case}");
         // With all frames everything is judged.
         alone.frames.extend(foreign);
         let found = judged(&alone, rate);

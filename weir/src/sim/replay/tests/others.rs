@@ -95,6 +95,7 @@ fn losses_where_frames_of_several_lcores_met_are_not_judged() {
     assert!(was.dropped > is.dropped + 100, "{was:?} {is:?}");
     let (verdicts, _) = of(&found, "verdict");
     assert!(unknown(&found)["verdict"] > 100 && verdicts > 100, "{:?} {:?}", found.unknown, found.compared);
+    assert!(unknown(&found)["depth"] > 100, "{:?}", found.unknown);
     // Another limit shows all the same: by what the queue held, and by what it held as it refused.
     let limit_is = |file: &CaptureFile, limit: &str| {
         let found = judged(file, limit);

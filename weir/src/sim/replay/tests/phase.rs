@@ -26,6 +26,16 @@ fn a_difference_of_phase_at_a_full_queue_has_a_verdict_of_its_own() {
     assert!(was > 1000 && was.abs_diff(is) <= 2, "{lost:?}");
     // Of one frame they are apart, in the twinkling of a turn.
     assert!((1..=2 * FRAME_BYTES as u64).contains(&lost.apart), "{lost:?}");
+    // Nor is a queue deeper by it than that explains, where the file has all ports.
+    let all = of_all_ports(CaptureFile::read(&file[..]).unwrap(), &config);
+    let found = against(&all, &config);
+    assert_eq!(found.verdict(), Verdict::SameTotals, "{:?}", found.differences.iter().find(|d| !d.phase));
+    assert!(
+        of(&found, "depth").0 > 200 && found.other_depths > 50,
+        "{} {:?}",
+        found.other_depths,
+        found.compared
+    );
     // The switch that looks in time has nothing of it.
     let in_time = looking_every(1);
     assert_eq!(again(&in_time, &config).unwrap().verdict(), Verdict::Pass);
@@ -96,6 +106,9 @@ fn an_xoff_a_little_earlier_than_in_the_replay_is_of_phase() {
         "{:?}",
         found.totals
     );
+    let all = of_all_ports(CaptureFile::read(&file[..]).unwrap(), &load(&lossless("30KB")));
+    let whole = super::against(&all, &load(&lossless("30KB")));
+    assert!(whole.verdict() == Verdict::SameTotals && of(&whole, "depth").1 == 0, "{:?}", whole.differences);
     // Not so by more than a port sends between two looks, nor where the file shows that the line is another one.
     for limit in ["22KB", "38KB"] {
         let found = against(limit);
