@@ -4,11 +4,13 @@
 use super::judge::{Finding, GROUPS, Known, Other, Past, class, departure, depth, lookup, mark, verdict};
 use super::order::Turns;
 use super::others::{OtherFrames, Others};
+use super::pace::Paces;
 use super::phase::{self, Losses, OtherLimit};
 use super::sides::{Sides, XOFF, as_of_one_lcore, text};
 use super::{limits, order, pause};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::Config;
+use weir_dataplane::types::Nanos;
 use weir_mgmt::admin::comment::FrameHistory;
 
 /// Something that differs.
@@ -130,13 +132,13 @@ pub struct Comparison {
     pub other_depths: u64,
 }
 
-/// Compares the frames of one port. Both in the order in which their stories ended. `came`: each frame by its number. Where frames are
-/// lacking what hangs on how full the switch was is compared only as far as that is known.
+/// Compares the frames of one port, of the capture and of the replay. Both in the order in which their stories ended. `came`: each frame by its number.
+/// `elsewhere`: when frames came to other ports, ns since 1970. Where frames are lacking what hangs on how full the switch was is compared only as far as that is known.
 pub fn compare(
     config: &Config,
-    captured: &[FrameHistory],
-    replayed: &[FrameHistory],
+    [captured, replayed]: [&[FrameHistory]; 2],
     came: &BTreeMap<u64, Came>,
+    elsewhere: &[Nanos],
     lacks: Lacks,
 ) -> Comparison {
     let totals = [captured, replayed].map(Totals::of);
@@ -145,8 +147,10 @@ pub fn compare(
     let others = OtherFrames::of(config, &captured, &lacks);
     let shifted = pause::shifted(config, sides, came);
     let end = came.values().map(|came| came.at).max().unwrap_or(0);
-    let known = Known { config, lacks: &lacks, others, longest: phase::longest(came), end, shifted };
-    let mut past = Past::new(Others::new(&known, sides, came));
+    let Paces { of: paces, late } = Paces::new(config, &captured, came, elsewhere);
+    let longest = phase::longest(came);
+    let known = Known { config, lacks: &lacks, others, longest, end, shifted, paces };
+    let mut past = Past::new(Others::new(&known, sides, came), late);
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();
     let mut found = Comparison { totals, ..Comparison::default() };

@@ -6,6 +6,7 @@ mod judge;
 mod limits;
 mod order;
 mod others;
+mod pace;
 mod pause;
 mod phase;
 mod sides;
@@ -28,7 +29,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_config::Config;
-use weir_dataplane::types::PortId;
+use weir_dataplane::types::{Nanos, PortId};
 use weir_layout::counted;
 use weir_mgmt::admin::comment::FrameHistory;
 use weir_mgmt::admin::watch::{Joiner, Watching};
@@ -111,6 +112,8 @@ fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Ve
         Some((frame.history.as_ref()?.number, Came { at: frame.unix_ns, bytes: frame.len as u64 }))
     };
     let came = capture.frames.iter().filter_map(came).collect();
+    let elsewhere: Vec<Nanos> =
+        capture.frames.iter().filter(|frame| frame.port != *port).map(|frame| frame.unix_ns).collect();
     let others = config.ports.iter().any(|port| !capture.ports.contains(&port.name));
     let losses = captured.iter().flat_map(|history| history.losses.iter().map(move |loss| (history, loss)));
     let paused =
@@ -120,7 +123,7 @@ fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Ve
         });
     let pauses = paused.filter(|port| !capture.ports.contains(port)).collect();
     let lacks = Lacks { own: capture.lacks_frames(), others, pauses };
-    let found = compare(config, &captured, &replayed, &came, lacks);
+    let found = compare(config, [&captured, &replayed], &came, &elsewhere, lacks);
     Ok((written, found))
 }
 

@@ -18,9 +18,8 @@ const NO_RATE: &str = "their port has no `rate`";
 pub const PHASE: &str = "their queue is as deep, but for the moment at which its port is looked at";
 /// A queue that was deeper, as a frame left after the last one of the file had come.
 const AFTER: &str = "frames that came behind the last one of the file are not in it";
-/// A queue that was deeper, and has not been as in the replay since the file begins, or since a frame was flooded.
-const BEFORE: &str =
-    "frames that waited as the capture began, or that were flooded, may have been before them";
+/// A queue that was deeper, and has not been as in the replay since the file begins, a frame was flooded, or its port was looked at late.
+const MORE: &str = "their queue may have held more since the capture began, a frame was flooded, or its port was looked at late";
 
 /// The first frame of a queue that found another depth is a difference; those behind it may follow from that. `None`: there is nothing to compare.
 pub fn judge<'a>(known: &Known<'_>, past: &mut Past<'a>, sides: &Sides<'a>) -> Option<Finding> {
@@ -68,7 +67,7 @@ pub fn excuse(
     } else if was > is && until > known.end {
         AFTER
     } else if was > is && !past.is_told(&left.port) {
-        BEFORE
+        MORE
     } else if known.others.unordered {
         LCORES
     } else {
@@ -77,9 +76,11 @@ pub fn excuse(
     Some(Finding::Unknown(why))
 }
 
-/// Bytes by which the depths of a queue may be apart: by what was sent, and by who found the last room.
+/// Bytes by which the depths of a queue may be apart: by what was sent, at the pace of the capture if that is slower, and by who found the last room.
 pub fn near(known: &Known<'_>, past: &Past<'_>, port: &str) -> u64 {
-    let sent = explained(known.config, port, known.longest);
+    let frames = 2 * known.longest;
+    let pace = known.paces.get(port).copied().unwrap_or(1.0);
+    let sent = frames + ((explained(known.config, port, known.longest) - frames) as f64 / pace) as u64;
     if past.other_room { 2 * sent } else { sent }
 }
 

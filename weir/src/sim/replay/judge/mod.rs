@@ -12,6 +12,8 @@ use super::compare::Lacks;
 use super::others::{OtherFrames, Others};
 use super::sides::Sides;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
+use std::vec::IntoIter;
 use weir_config::Config;
 use weir_dataplane::types::Nanos;
 
@@ -78,6 +80,8 @@ pub struct Known<'a> {
     pub end: Nanos,
     /// Frames that brought their group to Xoff, or waited in its headroom, on one side only, as a difference of phase explains.
     pub shifted: BTreeSet<u64>,
+    /// Times that frames took in the capture, see [`super::pace::Paces`].
+    pub paces: BTreeMap<&'a str, f64>,
 }
 
 /// What could not be told of frames before: from then on the replay holds what the switch did not, or the other way about.
@@ -95,10 +99,12 @@ pub struct Past<'a> {
     pub apart: BTreeSet<(&'a str, u8)>,
     /// Another frame has found the last room than in the replay.
     pub other_room: bool,
+    /// Looks at a port that are to come too late: since when nothing happened, ns since 1970.
+    late: Peekable<IntoIter<(Nanos, &'a str)>>,
 }
 
 impl<'a> Past<'a> {
-    pub fn new(others: Others<'a>) -> Self {
+    pub fn new(others: Others<'a>, late: Vec<(Nanos, &'a str)>) -> Self {
         Self {
             groups_apart: false,
             others,
@@ -106,13 +112,18 @@ impl<'a> Past<'a> {
             queues: BTreeMap::new(),
             apart: BTreeSet::new(),
             other_room: false,
+            late: late.into_iter().peekable(),
         }
     }
 
     /// A frame that waited no longer than until its port was looked at found its line free; and one that found its queue as in the replay found nothing
-    /// there that came before the file begins.
+    /// there that came before the file begins, or has stayed there since a late look.
     pub fn note_waiting(&mut self, known: &Known<'_>, sides: &Sides<'a>) {
-        let Sides { was, is, .. } = *sides;
+        let Sides { was, is, at } = *sides;
+        while let Some((_, port)) = self.late.next_if(|(since, _)| *since < at) {
+            self.free.remove(port);
+            self.queues.retain(|(of, _), _| *of != port);
+        }
         let left = was.departures.iter().filter(|left| left.queued <= known.config.pfc.poll_gap);
         self.free.extend(left.filter(|_| was.depth == Some(0)).map(|left| left.port.as_str()));
         if let ([left], Some(before), Some(after)) = (&was.departures[..], was.depth, is.depth) {

@@ -12,10 +12,11 @@ mod phase;
 mod verdict;
 
 use super::*;
+use std::ops::Range;
 use weir_config::runtime::{Device, switch_params};
 use weir_dataplane::frame::{Frame, OwnedFrame};
 use weir_dataplane::switch::{Filter, Tap, TapOrder, Tapped, Wire};
-use weir_dataplane::types::{BURST, Burst, Mac, Nanos};
+use weir_dataplane::types::{BURST, Burst, Mac};
 use weir_mgmt::admin::comment::only;
 use weir_mgmt::admin::watch::Watch;
 use weir_mgmt::api::documents::WatchLine;
@@ -82,6 +83,17 @@ fn watched(config: &Config, order: &Value) -> Vec<u8> {
 fn watched_for(
     config: &Config,
     order: &Value,
+    turns: (u64, u64, u64),
+    is_lossless: fn(u64, u64) -> bool,
+) -> Vec<u8> {
+    watched_but_for(0..0, config, order, turns, is_lossless)
+}
+
+/// The same of a worker that is off its core in these turns.
+fn watched_but_for(
+    off: Range<u64>,
+    config: &Config,
+    order: &Value,
     (rounds, nth, late): (u64, u64, u64),
     is_lossless: fn(u64, u64) -> bool,
 ) -> Vec<u8> {
@@ -116,6 +128,10 @@ fn watched_for(
     let mut now = 1_000_000;
     let mut round = 0;
     while round < rounds || switch.held() > 0 {
+        if off.contains(&round) {
+            (now, round) = (now + TURN, round + 1);
+            continue;
+        }
         if round < rounds && (round == 0 || round % 10 == late) {
             // Classes in turn, so that a burst mixes them.
             let mut burst: Burst<OwnedFrame> =

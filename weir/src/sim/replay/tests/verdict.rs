@@ -92,7 +92,13 @@ fn a_frame_that_its_queue_refuses_is_lost_there_on_whatever_lcore() {
     let found = |captured: &str, lacks: bool| {
         let [was, is] = [captured, "dropped; stage egress, reason egress.wred"]
             .map(|told| FrameHistory::read(&format!("{came}{told}")).unwrap());
-        compare(&load(&text()), &[was], &[is], &BTreeMap::new(), Lacks { own: lacks, ..Lacks::default() })
+        compare(
+            &load(&text()),
+            [&[was], &[is]],
+            &BTreeMap::new(),
+            &[],
+            Lacks { own: lacks, ..Lacks::default() },
+        )
     };
     let refused =
         |reason: &str| format!("admitted; depth 0; lost at p1, stage egress, reason egress.{reason}");
