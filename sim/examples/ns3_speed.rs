@@ -106,6 +106,7 @@ fn config(buffer_mib: u32, dcqcn: bool) -> Config {
         nack_interval: 500_000,
         marking: if dcqcn { vec![marking(100 * G, 1), marking(400 * G, 4)] } else { Vec::new() },
         control: if dcqcn { Control::Dcqcn(Params::default()) } else { Control::None },
+        controls: Vec::new(),
         window: WindowRule::None,
         global_t: true,
         rate_bound: true,

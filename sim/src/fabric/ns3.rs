@@ -78,7 +78,7 @@ struct Buffer {
     size: Size,
 }
 
-/// Thresholds at the rate of the hosts' links; faster ports have proportionally larger ones.
+/// Marking, of all ports alike.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wred {
@@ -169,17 +169,25 @@ fn switch_config(spec: &FabricSpec) -> Result<SwitchConfig, FabricError> {
     })
 }
 
-fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, FabricError> {
+/// Of links of these rates, and senders on `lines`, the fastest one last.
+fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, FabricError> {
     let given = switch_config(spec)?;
     let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
     let constants = &spec.ns3;
     constants.check()?;
-    let (control, window) = congestion::published(&spec.host, cc, host_rate, constants.payload.0)?;
-    let control = constants.control(control)?;
-    congestion::below_line_published(&control, host_rate)?;
+    let of_line = |line: u64| {
+        let (control, window) = congestion::published(&spec.host, cc, line, constants.payload.0)?;
+        let control = constants.control(control)?;
+        congestion::below_line_published(&control, line)?;
+        Ok((control, window))
+    };
+    let fastest = lines.last().copied().unwrap_or(1);
+    let (control, window) = of_line(fastest)?;
+    let controls = lines.iter().map(|line| Ok((*line, of_line(*line)?.0)));
+    let controls = controls.collect::<Result<Vec<_>, FabricError>>()?;
     let percent =
         |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
-    let base = match given.wred.first() {
+    let told = match given.wred.first() {
         Some(wred) => {
             let pmax = percent(&wred.pmax).filter(|p| (0.0..=1.0).contains(p));
             let pmax = pmax.ok_or_else(|| FabricError::Range {
@@ -189,17 +197,19 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
             })?;
             Some((wred.kmin.0, wred.kmax.0, pmax))
         }
-        // The published presets: 4 and 16 bytes per Mbit/s, and a step at 3.
-        None => match cc {
-            Congestion::Dcqcn => Some((host_rate / 250_000, host_rate / 62_500, 0.2)),
-            Congestion::Dctcp => Some((host_rate * 3 / 1_000_000, host_rate * 3 / 1_000_000, 1.0)),
-            _ => None,
-        },
+        None => None,
+    };
+    // The published presets: 4 and 16 bytes per Mbit/s of the port, and a step at 3.
+    let published = |rate: u64| match cc {
+        Congestion::Dcqcn => Some((rate / 250_000, rate / 62_500, 0.2)),
+        Congestion::Dctcp => Some((rate * 3 / 1_000_000, rate * 3 / 1_000_000, 1.0)),
+        _ => None,
     };
     let marking = |rate: u64| {
-        let (kmin, kmax, pmax) = base?;
-        let scaled = |bytes: u64| (u128::from(bytes) * u128::from(rate) / u128::from(host_rate)) as u32;
-        Some(Marking { rate, kmin: scaled(kmin), kmax: scaled(kmax), pmax })
+        let (kmin, kmax, pmax) = told.or_else(|| published(rate))?;
+        // No buffer holds more.
+        let [kmin, kmax] = [kmin, kmax].map(|bytes| bytes.try_into().unwrap_or(u32::MAX));
+        Some(Marking { rate, kmin, kmax, pmax })
     };
     let size = given.buffer.map_or(32 << 20, |b| b.size.0);
     let must = || "at most 4 GiB".into();
@@ -216,6 +226,7 @@ fn config(spec: &FabricSpec, host_rate: u64, rates: &[u64]) -> Result<Config, Fa
         nack_interval: constants.nack_interval.0,
         marking: rates.iter().filter_map(|rate| marking(*rate)).collect(),
         control,
+        controls,
         window,
         global_t: constants.global_t,
         rate_bound: constants.rate_bound,
@@ -366,11 +377,15 @@ pub(super) fn run(
     }
     planned.sort_by_key(|f| f.flow.start);
     let network = network(&plan);
-    let host_rate = plan.line_of(0);
+    let sorted = |rates: &mut Vec<u64>| {
+        rates.sort_unstable();
+        rates.dedup();
+    };
+    let mut lines: Vec<u64> = planned.iter().map(|f| plan.line_of(f.from)).collect();
+    sorted(&mut lines);
     let mut rates: Vec<u64> = plan.links.iter().map(|l| l.spec.rate.0).collect();
-    rates.sort_unstable();
-    rates.dedup();
-    let config = config(spec, host_rate, &rates)?;
+    sorted(&mut rates);
+    let config = config(spec, &lines, &rates)?;
     let (names, rate_names) = (port_names(&plan), lanes(&plan, &planned));
     let mut first = vec![0];
     for ports in &plan.ports[plan.hosts..] {
@@ -559,7 +574,7 @@ fn report(
     report.flows_finite = report.flows.len();
     report.deadlock = circle;
     report.why = workload::notes(plan, spec.stop_time.0, planned.iter());
-    report.why.extend(why(&report, config));
+    report.why.extend(why(plan, &report, config));
     report
 }
 
@@ -592,7 +607,7 @@ fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
     deadlock::circle(pauses).into_iter().map(|(node, ..)| plan.names[node].clone()).collect()
 }
 
-fn why(report: &Report, config: &Config) -> Vec<String> {
+fn why(plan: &Plan, report: &Report, config: &Config) -> Vec<String> {
     let mut all: Vec<String> = reasons::deadlock(report, None).into_iter().collect();
     if report.pauses() == 0
         && let Some((switch, port)) = report.ports().max_by_key(|(_, p)| p.pg_peak)
@@ -604,16 +619,30 @@ fn why(report: &Report, config: &Config) -> Vec<String> {
         ));
     }
     if report.marks() == 0 {
-        let kmin = config.marking.iter().map(|m| m.kmin).min();
-        let longest = report.ports().max_by_key(|(_, p)| p.queue_max);
-        all.extend(match (kmin, longest) {
-            (None, _) => Some("Nothing was marked: without DCQCN this profile does not mark.".to_owned()),
-            (Some(kmin), Some((switch, port))) => Some(format!(
-                "Nothing was marked: the longest queue ({} port {}) had {} bytes; marking begins above {kmin}, and \
-                 below Kmax by chance.",
-                switch.name, port.port, port.queue_max
-            )),
-            _ => None,
+        let law = |node: usize, port: &PortResult| {
+            let rate = plan.links[plan.ports[node][port.port]].spec.rate.0;
+            config.marking.iter().find(|law| law.rate == rate)
+        };
+        let nodes = (plan.hosts..).zip(&report.switches);
+        let queues =
+            nodes.flat_map(|(node, switch)| switch.ports.iter().map(move |port| (node, switch, port)));
+        let queues = queues.filter_map(|(node, switch, port)| Some((switch, port, law(node, port)?)));
+        // The one that went furthest beyond where its own marking begins, or was the longest.
+        let beyond = |port: &PortResult, law: &Marking| port.queue_max.saturating_sub(law.kmin.into());
+        let furthest = queues.max_by_key(|(_, port, law)| (beyond(port, law), port.queue_max));
+        all.push(match furthest {
+            None => "Nothing was marked: without DCQCN this profile does not mark.".to_owned(),
+            Some((switch, port, law)) => {
+                let place = format!("the longest queue ({} port {})", switch.name, port.port);
+                let (held, kmin) = (port.queue_max, law.kmin);
+                match held <= kmin.into() {
+                    true => format!("Nothing was marked: {place} had {held} bytes; marking begins above {kmin}."),
+                    false => format!(
+                        "Nothing was marked although {place} had {held} bytes (marking begins above {kmin}): they were of several \
+                         priorities, the last frame made the difference, or chance spared them."
+                    ),
+                }
+            }
         });
     }
     let refusing = report.ports().filter(|(_, p)| !p.drops.is_empty());

@@ -162,3 +162,47 @@ fn the_ns3_profile_names_a_circle_that_stays_when_thresholds_have_risen() {
     let report = play(&text);
     assert_eq!((report.deadlock.len(), report.verdict), (5, "FAIL"), "{:?}", report.why);
 }
+
+/// What the order of hosts in a file is, and how fast the line of one that sends nothing, decides nothing: ports mark where the file says, and
+/// constants are those of the sender's line.
+#[test]
+fn the_first_host_of_a_file_decides_neither_marks_nor_constants() {
+    let of = |cc: &str, hosts: &str, more: &str| {
+        play(&format!(
+            "name = \"k\"\nprofile = \"ns3-hpcc\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = {hosts}\nswitches = [\"s0\", \"s1\"]\n\
+             links = [{{ a = \"slow\", b = \"s0\", rate = \"25G\" }}, {{ a = \"a\", b = \"s0\", rate = \"100G\" }}, {{ a = \"b\", b = \"s1\", rate = \"100G\" }},\
+             {{ a = \"s0\", b = \"s1\", rate = \"50G\" }}]\n[host]\ncongestion_control = \"{cc}\"\n[switch.config.buffer]\nsize = \"32MiB\"\n{more}\
+             [[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"2MB\"\n"
+        ))
+    };
+    let marks = |kmin: u64| {
+        format!("[[switch.config.wred]]\nname = \"roce\"\nkmin = {kmin}\nkmax = {kmin}\npmax = \"100%\"\n")
+    };
+    let step = marks(10_000);
+    let timely = "[host.timely]\nt_low = \"3us\"\nt_high = \"8us\"\nmin_rtt = \"5us\"\n";
+    for (cc, more) in
+        [("dctcp", step.as_str()), ("timely", timely), ("hpcc", ""), ("hpcc-pint", ""), ("dctcp", "")]
+    {
+        let [first, last] =
+            ["[\"slow\", \"a\", \"b\"]", "[\"a\", \"b\", \"slow\"]"].map(|hosts| of(cc, hosts, more));
+        assert_eq!(first.flows[0].fct_ns, last.flows[0].fct_ns, "{cc}");
+        assert_eq!((first.marks(), first.queue_max()), (last.marks(), last.queue_max()), "{cc}");
+        assert!(more != step || (first.marks() > 0 && first.queue_max() < 40_000), "{}", first.queue_max());
+        // A sender on the slow line has the constants of that: it is not held to be faster than it is.
+        let other = of(
+            cc,
+            "[\"a\", \"slow\", \"b\"]",
+            &format!("{more}[[workload]]\nkind = \"flow\"\nfrom = \"slow\"\nto = \"b\"\nbytes = \"500KB\"\n"),
+        );
+        assert_eq!(other.flows_done, 2, "{cc}");
+    }
+    // Each port is held against its own law.
+    let none = of("dctcp", "[\"slow\", \"a\", \"b\"]", &marks(10_000_000));
+    assert!(none.why.iter().any(|s| s.contains("marking begins above 10000000")), "{:?}", none.why);
+    let own = of("dctcp", "[\"slow\", \"a\", \"b\"]", "");
+    assert!(
+        own.marks() > 0 || own.why.iter().any(|s| s.contains("marking begins above 150000")),
+        "{:?}",
+        own.why
+    );
+}

@@ -115,8 +115,10 @@ pub struct Config {
     pub nack_interval: Nanos,
     /// Marking by port rate; empty means no marking.
     pub marking: Vec<Marking>,
-    /// Congestion control.
+    /// Congestion control, and what stamps of frames are made with.
     pub control: Control,
+    /// The same of senders on lines of these rates, bit/s, where it is another one.
+    pub controls: Vec<(u64, Control)>,
     /// Bytes in flight.
     pub window: WindowRule,
     /// Round trip and bandwidth-delay product are the largest of all pairs of hosts, not each pair's own (`GLOBAL_T`).

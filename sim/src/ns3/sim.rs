@@ -85,7 +85,9 @@ impl<R: Recorder> Sim<R> {
         let telemetry = Telemetry::new(&config.control, topology, base_rtt, config.epoch)?;
         let flow_tx = |(&spec, &path): (&FlowSpec, &PathTimes)| {
             let (line, window) = (hosts[spec.src as usize].params.line_bps, window(config, path));
-            let controller = Controller::new(&config.control, line, path, window);
+            let own = config.controls.iter().find(|(rate, _)| *rate == line);
+            let control = own.map_or(&config.control, |(_, control)| control);
+            let controller = Controller::new(control, line, path, window);
             FlowTx::new(spec, controller, window, config.rate_bound, sizes)
         };
         let mut sim = Self {

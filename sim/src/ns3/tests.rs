@@ -26,6 +26,7 @@ fn config() -> Config {
         nack_interval: super::flow::NACK_INTERVAL,
         marking: Vec::new(),
         control: Control::None,
+        controls: Vec::new(),
         window: WindowRule::None,
         global_t: true,
         rate_bound: true,

@@ -208,6 +208,7 @@ impl Settings<'_> {
             nack_interval: NACK_INTERVAL,
             marking,
             control: self.control()?,
+            controls: Vec::new(),
             window: self.window()?,
             global_t: self.int_or("GLOBAL_T", 1)? != 0,
             rate_bound: self.int_or("RATE_BOUND", 1)? != 0,
