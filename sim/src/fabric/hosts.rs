@@ -303,6 +303,12 @@ impl Host {
         if let Self::RcLink(nic) = self { nic.read(now) } else { None }
     }
 
+    /// When it may have read more, if nothing arrives until then.
+    #[inline]
+    pub fn next_read(&self, now: Nanos) -> Option<Nanos> {
+        if let Self::RcLink(nic) = self { nic.next_read(now) } else { None }
+    }
+
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &SimFrame, now: Nanos) -> Option<Arrival> {
         match self {

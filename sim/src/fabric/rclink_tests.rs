@@ -597,3 +597,26 @@ fn sw143_roce_and_paxi_side_by_side() {
     let missing: Vec<&String> = lines.iter().filter(|line| !page.contains(&***line)).collect();
     assert!(missing.is_empty(), "docs/roce-paxi.md says otherwise: {missing:#?}");
 }
+
+/// A host reads at its rate whatever its own line does meanwhile: what it receives takes as long beside what it sends as without.
+#[test]
+fn reading_does_not_wait_for_the_line() {
+    let play = |rate: &str, reads: &str, back: Option<u64>| {
+        let back = back.map_or(String::new(), |start| {
+            format!("[[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h0\"\nbytes = \"400KB\"\nstart = {start}\npriority = 4\n")
+        });
+        let text = format!(
+            "name = \"r\"\nstop_time = \"50ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"{rate}\"\ndelay = \"1us\"\n[host]\n\
+             protocol = \"rclink\"\npayload = 1344\n[host.rclink]\nread_rate = \"{reads}\"\nretransmit = false\n[[workload]]\nkind = \"flow\"\n\
+             from = \"h0\"\nto = \"h1\"\nbytes = 26880\nstart = \"20us\"\n{back}"
+        );
+        let report = run(&load("test.toml", &text).unwrap_or_else(|e| panic!("{e}"))).unwrap();
+        (report.flows[0].fct_ns.unwrap(), report.hosts[1].memory_peak)
+    };
+    for (rate, reads) in [("10G", "9G"), ("10G", "8G"), ("1G", "900M"), ("100G", "50G")] {
+        let alone = play(rate, reads, None);
+        for start in [0, 13, 31, 57, 101, 503, 1777, 5003] {
+            assert_eq!(play(rate, reads, Some(start)), alone, "{rate} {reads} {start}");
+        }
+    }
+}

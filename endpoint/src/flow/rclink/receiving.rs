@@ -104,8 +104,7 @@ impl RcLinkNic {
         })
     }
 
-    /// To be asked before anything may become readable at `now`: time in which there was nothing to read is not made up for. Where
-    /// there was something it may be read up to a frame late, as the line may be busy, and that is.
+    /// To be asked before anything may become readable at `now`: time in which there was nothing to read is not made up for.
     pub(super) fn idle_until(&mut self, now: Nanos) {
         let Self { endpoint, ends, reader, .. } = self;
         if let Some(reader) = reader
@@ -163,6 +162,13 @@ impl RcLinkNic {
             }
         }
         arrival
+    }
+
+    /// Earliest time after `now` at which [`RcLinkNic::read`] may have a message that is here, whatever its line does meanwhile. What could be
+    /// read before has been. `None`: nothing is here, or messages are read as they come.
+    pub fn next_read(&self, now: Nanos) -> Option<Nanos> {
+        let reader = self.reader.filter(|reader| reader.ready() > now && self.endpoint.has_events());
+        reader.map(|reader| reader.ready())
     }
 
     /// A frame of so many bytes was read.

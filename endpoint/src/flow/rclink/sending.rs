@@ -106,11 +106,6 @@ impl RcLinkNic {
     /// `None`: nothing to do.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
         let mut next = self.endpoint.next_timeout(now).unwrap_or(NEVER);
-        // What could be read now has been.
-        if let Some(reader) = self.reader.filter(|reader| reader.ready() > now && self.endpoint.has_events())
-        {
-            next = next.min(reader.ready());
-        }
         // What is open waits for room in the link's queue; what is not waits for its start.
         let Self { starts, ends, .. } = self;
         let start = |at: u32| ends[at as usize].next().map_or(0, |out| out.flow.start);

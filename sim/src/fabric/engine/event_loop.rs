@@ -301,23 +301,35 @@ impl Fabric<'_> {
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`Event::Free`].
     #[inline]
     pub(super) fn try_transmit(&mut self, dir: usize) {
+        let from = self.dirs[dir].from;
         if self.lines[dir].transmitter.free() > self.now {
+            if from.node < self.plan.hosts {
+                self.read(dir, from.node);
+            }
             return self.await_free(dir);
         }
-        let from = self.dirs[dir].from;
         match from.node.checked_sub(self.plan.hosts) {
             None => self.transmit_from_host(dir, from.node),
             Some(s) => self.transmit_from_switch(dir, s, from.port),
         }
     }
 
+    /// Lets a host that reads at a rate of its own read, whether its line is free or not.
+    #[inline]
+    fn read(&mut self, dir: usize, at: usize) {
+        let ns = self.ns();
+        while let Some(arrival) = self.hosts[at].read(ns) {
+            self.arrived(&arrival);
+        }
+        if let Some(next) = self.hosts[at].next_read(ns) {
+            self.wake_at(dir, next);
+        }
+    }
+
     fn transmit_from_host(&mut self, dir: usize, at: usize) {
         let ns = self.ns();
+        self.read(dir, at);
         let mut host = &mut self.hosts[at];
-        while let Some(arrival) = host.read(ns) {
-            self.arrived(&arrival);
-            host = &mut self.hosts[at];
-        }
         if let Some(frame) = host.poll_transmit(ns) {
             let stamp = host.carried();
             let to = self.address(frame.bytes());
