@@ -215,6 +215,31 @@ fn sw_frames_that_wait_at_an_input_are_marked() {
     assert!(r.flows.iter().all(|f| f.cnps.unwrap() > 0));
 }
 
+/// A FIFO has one order, whatever class and output its frames are of: an urgent one waits for all in front of it, also where it goes to the same
+/// output, and passes it with VOQs.
+#[test]
+fn sw_nothing_overtakes_in_a_fifo() {
+    let takes = |core: &str, mode: &str, to: &str| {
+        let r = play(&star(
+            3,
+            &format!("core = \"{core}\"\ncrossbar_mode = \"{mode}\""),
+            "64MiB",
+            &format!(
+                "[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h2\"\nbytes = \"200KB\"\npriority = 0\ndscp = 0\nreliable = false\n\
+                 [[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h2\"\nbytes = \"200KB\"\npriority = 0\ndscp = 0\nreliable = false\n\
+                 [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"{to}\"\nbytes = 1000\npriority = 6\ndscp = 48\nreliable = false\nstart = \"16us\"\n"
+            ),
+        ));
+        r.flows[2].fct_ns.unwrap()
+    };
+    for mode in ["packet", "cell"] {
+        for to in ["h1", "h2"] {
+            let [fifo, voq] = ["fifo", "islip"].map(|core| takes(core, mode, to));
+            assert!(fifo > 12_000 && voq < 4_000, "{mode} to {to}: {fifo} {voq}");
+        }
+    }
+}
+
 /// What is behind the stuck head of a FIFO does not leave, so pauses that wait for it are a deadlock.
 #[test]
 fn sw_a_deadlock_behind_heads_of_fifos_is_named() {

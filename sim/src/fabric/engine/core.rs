@@ -62,8 +62,8 @@ pub(super) struct Core {
     output_buffer: u64,
     /// Outputs that each input may hold something for, a bit each.
     wanted: Vec<u64>,
-    /// One queue per input: outputs in the order of arrival.
-    fifos: Option<Vec<VecDeque<u8>>>,
+    /// One queue per input: output and egress queue of its frames in the order of arrival.
+    fifos: Option<Vec<VecDeque<(u8, u8)>>>,
     /// Requests of a slot.
     demand: Demand,
     /// Who is passed over; absent: nobody is, in cell mode and where an input has one queue.
@@ -209,13 +209,13 @@ impl Core {
         self.outputs[output].expect(queue, bytes, now);
         self.wanted[input] |= 1 << output;
         if let Some(fifos) = &mut self.fifos {
-            fifos[input].push_back(output as u8);
+            fifos[input].push_back((output as u8, queue as u8));
         }
     }
 
-    /// Output of what is in front of the FIFO of `input`; `None`: there is none.
-    pub fn head(&self, input: usize) -> Option<usize> {
-        self.fifos.as_ref()?.get(input)?.front().map(|output| usize::from(*output))
+    /// Output and egress queue of what is in front of the FIFO of `input`; `None`: there is none.
+    pub fn head(&self, input: usize) -> Option<(usize, u8)> {
+        self.fifos.as_ref()?.get(input)?.front().map(|(output, queue)| (usize::from(*output), *queue))
     }
 
     /// Bytes that wait for the line of `output`.
@@ -223,14 +223,14 @@ impl Core {
         self.outputs[output].waiting().iter().sum()
     }
 
-    /// Outputs that `input` may begin to send something to, one bit each.
-    fn wanted(&mut self, input: usize, memory: &FabricSwitch) -> u64 {
-        let Some(fifos) = &mut self.fifos else { return self.wanted[input] };
-        let dropped = |output: u8| memory.waiting(PortId(output.into())) == 0;
-        while fifos[input].front().is_some_and(|output| dropped(*output)) {
+    /// Outputs that `input` may begin to send something to, one bit each, and the queues from which it may.
+    fn wanted(&mut self, input: usize, memory: &FabricSwitch) -> (u64, u8) {
+        let Some(fifos) = &mut self.fifos else { return (self.wanted[input], u8::MAX) };
+        let dropped = |(output, queue): (u8, u8)| memory.waiting(PortId(output.into())) >> queue & 1 == 0;
+        while fifos[input].front().is_some_and(|first| dropped(*first)) {
             fifos[input].pop_front();
         }
-        fifos[input].front().map_or(0, |output| 1 << output)
+        fifos[input].front().map_or((0, 0), |(output, queue)| (1 << output, 1 << queue))
     }
 
     /// Ports in the middle of a frame that holds them (packet mode).
@@ -319,12 +319,13 @@ impl Fabric<'_> {
         }
         for input in 0..ports {
             let memory = self.switches[s].part(input);
-            for output in ports_of(core.wanted(input, memory)) {
+            let (outputs, of) = core.wanted(input, memory);
+            for output in ports_of(outputs) {
                 let waiting = memory.waiting(PortId(output as u16));
                 if waiting == 0 {
                     core.wanted[input] &= !(1 << output);
                 }
-                let queues = waiting & open[output];
+                let queues = waiting & of & open[output];
                 asked[output] |= queues;
                 for queue in (0..PRIORITIES).filter(|queue| queues >> queue & 1 == 1) {
                     core.demand.set(input, output, queue, true);

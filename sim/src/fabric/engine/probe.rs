@@ -380,14 +380,11 @@ impl Fabric<'_> {
                 }
             }
         }
-        if let Some(out) = node_of.core.as_ref().and_then(|core| core.head(port)) {
+        if let Some((out, queue)) = node_of.core.as_ref().and_then(|core| core.head(port)) {
             // Behind the head of a FIFO nothing leaves, wherever it is for.
             behind.clear();
-            let waiting = part.waiting(PortId(out as u16));
-            let waiting = (0..PRIORITIES as u8).filter(|queue| waiting >> queue & 1 == 1);
-            let is_held = |queue: u8| part.reaction(PortId(out as u16)).holds(queue.into(), ns);
-            if waiting.clone().all(is_held) {
-                behind.push((held, waiting.flat_map(|queue| self.holders(node, out, queue)).collect()));
+            if part.reaction(PortId(out as u16)).holds(queue.into(), ns) {
+                behind.push((held, self.holders(node, out, queue)));
             }
         }
         let admission = part.admission();
