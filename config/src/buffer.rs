@@ -4,13 +4,14 @@ use super::diag::Span;
 use super::headroom::{Charged, auto_headroom, longest_leaving, warn_if_short, xon_offset};
 use super::port::PortAt;
 use super::read::{Ctx, Origin, Section};
-use super::sched::{explained_ports, lookup, named, select};
+use super::sched::{explained_ports, lookup, named, select, warn_unused};
 use super::schema;
 use super::types::{
     BufferConfig, Direction, Division, Memories, PgConfig, PortConfig, QueueConfig, SchedulerConfig,
     SchedulerType, SharedLimit, workers,
 };
 use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_size};
+use std::collections::HashSet;
 use weir_dataplane::turn::Turns;
 
 /// Bytes of a frame slot by default: a frame is seldom shorter.
@@ -125,13 +126,15 @@ pub(super) fn read(
 ) -> (BufferConfig, Vec<Profile>, BufferAt) {
     let s = root.table(ctx, "buffer", &schema::BUFFER);
     let mut profiles = base_profiles();
+    let mut names = Vec::new();
     for (name, section) in named(ctx, &s, "profile", &schema::PROFILE) {
         if profiles.iter().any(|p| p.name == name.v) {
             let message = format!("`{}` is weir's own profile of unbound groups and queues", name.v);
             ctx.error(name.span, "name.duplicate", message, "choose another name");
             continue;
         }
-        profiles.push(read_profile(ctx, &section, name.v));
+        profiles.push(read_profile(ctx, &section, name.v.clone()));
+        names.push((name, profiles.len() - 1));
     }
     let size = s.or(ctx, "size", &SIZE, 16 << 20, "that of a small data-centre switch");
     let size = s.within(ctx, "size", size, &(64 << 10..=LARGEST), |n| show_size(*n));
@@ -168,6 +171,11 @@ pub(super) fn read(
     let why = format!("size {size} / frames {}: what each takes of the memory for frames", frames.v);
     ctx.explain("buffer.least_charge", show_size(buffer.least_charge().into()), Origin::Derived, why);
     bind(ctx, &s, &profiles, ports);
+    let groups = ports.iter().flat_map(|port| port.pgs.iter().map(|pg| pg.profile));
+    let queues = ports.iter().flat_map(|port| port.queues.iter().map(|queue| queue.profile));
+    let in_use: HashSet<usize> = groups.chain(queues).collect();
+    let used = names.iter().map(|(name, i)| (name, in_use.contains(i)));
+    warn_unused(ctx, "profile", "`profile` of [[buffer.pg]] or [[buffer.queue]]", used);
     let charged = |(port, turns)| Charged { turns, leaving: longest_leaving(port, ports), buffer: &buffer };
     let charged: Vec<Charged<'_>> = ports.iter().zip(turns.iter().copied()).map(charged).collect();
     for ((port, at), charged) in ports.iter_mut().zip(at).zip(&charged) {

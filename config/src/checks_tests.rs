@@ -823,3 +823,37 @@ fn eight_classes_fold_into_four() {
         }
     }
 }
+
+/// A name that nothing goes by is often one that was written otherwise: what the table says has no effect.
+#[test]
+fn tables_that_nothing_names_are_told() {
+    for (table, what, known) in [
+        (
+            "[[wred]]\nname = \"Roce\"\nkmin = \"4KB\"\nkmax = \"5KB\"\n",
+            "marking profile `Roce`",
+            "in use: roce",
+        ),
+        (
+            "[[buffer.profile]]\nname = \"loseless\"\ndynamic_th = -6\n",
+            "profile `loseless`",
+            "in use: lossless",
+        ),
+        ("[[scheduler]]\nname = \"x\"\nweight = 3\n", "scheduler `x`", "in use: "),
+        ("[map.x]\ndscp_to_tc = { \"3\" = 2 }\n", "map `x`", "`maps` of [[port]]"),
+    ] {
+        let found = only_warning(table, "name.unused");
+        assert!(found.message.contains(what) && found.remedy.contains(known), "{found}");
+    }
+    // Those of a preset are there to be bound, and laid over them the file's are its bindings'.
+    for table in [
+        "[[wred]]\nname = \"roce\"\nkmin = \"40KB\"\n",
+        "[[buffer.profile]]\nname = \"lossless\"\ndynamic_th = -2\n",
+    ] {
+        let loaded = load_roce(table).unwrap_or_else(|f| panic!("{}", shown(&f)));
+        assert!(loaded.warnings.is_empty(), "{}", shown(&loaded.warnings));
+    }
+    // All that is bound is laid over with something else.
+    let all = "[[scheduler]]\nname = \"x\"\nweight = 3\n[[queue]]\nqueues = \"0-7\"\nscheduler = \"x\"\n\
+               [[queue]]\nqueues = \"0-7\"\nscheduler = \"rest\"\n";
+    assert!(only_warning(all, "name.unused").message.contains("`x`"));
+}

@@ -148,6 +148,7 @@ fn build(ctx: &mut Ctx<'_>, root: &Section<'_>, platform: Platform, memories: Me
     let qos = qos::read(ctx, root);
     let around = port::Around { formats: &formats, maps: &qos.maps, trust: qos.trust, fdb: &fdb, lcores };
     let (mut ports, at): (Vec<_>, Vec<_>) = port::read(ctx, root, &around).into_iter().unzip();
+    qos.maps.warn_unused(ctx, &ports);
     let spans: Vec<Span> = at.iter().map(|at: &port::PortAt| at.port).collect();
     inc::check(ctx, &ports, &spans);
     vlan::check(ctx, &ports, &at, &formats);

@@ -1,11 +1,12 @@
 //! `[qos]` and `[map.NAME]`: classification for the switch and the maps ports choose by name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::diag::Span;
 use super::read::{Ctx, Section, Val, check_name, indices, ranges};
+use super::sched::warn_unused;
 use super::schema;
-use super::types::{Maps, Trust, Voq};
+use super::types::{Maps, PortConfig, Trust, Voq};
 
 /// Classification before ports.
 pub(super) struct Qos {
@@ -19,6 +20,8 @@ pub(super) struct Qos {
 pub(super) struct ClassMaps {
     base: Maps,
     named: HashMap<String, Changes>,
+    /// Their names in the order of the file.
+    names: Vec<Val<String>>,
 }
 
 /// What one table of maps changes.
@@ -95,6 +98,13 @@ impl Default for Maps {
 }
 
 impl ClassMaps {
+    /// Warns of maps that no port has, or of which others leave nothing.
+    pub fn warn_unused(&self, ctx: &mut Ctx<'_>, ports: &[PortConfig]) {
+        let in_use: HashSet<&String> = ports.iter().flat_map(|port| port.map_names.values()).collect();
+        let used = self.names.iter().map(|name| (name, in_use.contains(&name.v)));
+        warn_unused(ctx, "map", "`maps` of [[port]] or [port_defaults]", used);
+    }
+
     /// The switch's maps with those a port names laid over them in order; by the key of a map the table it came from last.
     pub fn for_port(&self, ctx: &mut Ctx<'_>, port: &Section<'_>) -> (Maps, BTreeMap<&'static str, String>) {
         let (mut maps, mut names, mut by_key) = (self.base, Vec::new(), BTreeMap::new());
@@ -129,13 +139,14 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Qos {
     Changes::read(ctx, &s).apply(&mut base);
     explain_maps(ctx, &s, &base);
     let named_maps = root.table(ctx, "map", &schema::MAPS);
-    let mut named = HashMap::new();
+    let (mut named, mut names) = (HashMap::new(), Vec::new());
     for (name, _) in named_maps.free(ctx) {
         check_name(ctx, &name, "a map");
         let section = named_maps.table(ctx, &name.v, &schema::MAP);
         let changes = Changes::read(ctx, &section);
         changes.explain(ctx, &section);
-        named.insert(name.v, changes);
+        named.insert(name.v.clone(), changes);
+        names.push(name);
     }
     let trust = s.raw(ctx, "trust").and_then(|raw| {
         let list = super::port::trust_list(ctx, &s, "trust")?;
@@ -145,7 +156,7 @@ pub(super) fn read(ctx: &mut Ctx<'_>, root: &Section<'_>) -> Qos {
         trust,
         control_tc: s.int(ctx, "control_tc", 0..=7).map(|v| v.v as u8),
         voq: s.or(ctx, "voq", &Voq::KIND, Voq::Fair, "no ingress port starves another").v,
-        maps: ClassMaps { base, named },
+        maps: ClassMaps { base, named, names },
     }
 }
 

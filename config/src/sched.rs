@@ -6,6 +6,7 @@ use super::read::{Ctx, Section, Val, check_name, indices};
 use super::schema::{self, Table};
 use super::types::{EcnMode, MarkPoint, PortConfig, SchedulerConfig, SchedulerType};
 use super::units::{BOOL, RATE, SHARE, TEXT, THRESHOLD, Threshold};
+use std::collections::HashSet;
 
 /// A marking profile whose thresholds may still depend on the port.
 #[derive(Clone, Debug)]
@@ -57,6 +58,31 @@ pub(super) fn named<'a>(
     all
 }
 
+/// Warns of tables of the file whose names nothing goes by: what they say has no effect. `what` they are, `binding` where a name belongs,
+/// and all names, each with whether it is used. Beside errors, one of which may be the name that was meant, nothing is said.
+pub(super) fn warn_unused<'n>(
+    ctx: &mut Ctx<'_>,
+    what: &str,
+    binding: &str,
+    all: impl Iterator<Item = (&'n Val<String>, bool)> + Clone,
+) {
+    if ctx.found.has_errors() {
+        return;
+    }
+    let unused =
+        |(name, used): &(&Val<String>, bool)| !used && matches!(name.origin, super::Origin::File { .. });
+    for (name, _) in all.clone().filter(unused) {
+        let others: Vec<&str> =
+            all.clone().filter(|(_, used)| *used).map(|(other, _)| other.v.as_str()).collect();
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!("; in use: {}", others.join(", ")),
+        };
+        let message = format!("nothing uses the {what} `{}`, so it has no effect", name.v);
+        ctx.warn(name.span, "name.unused", message, format!("name it in {binding}, or remove it{others}"));
+    }
+}
+
 /// Reads profiles and lays the bindings over the ports' queues: names of schedulers, marking profiles, what marks each queue.
 pub(super) fn read(
     ctx: &mut Ctx<'_>,
@@ -65,16 +91,16 @@ pub(super) fn read(
 ) -> (Vec<String>, Vec<Wred>, Marks) {
     let schedulers: Vec<_> = named(ctx, root, "scheduler", &schema::SCHEDULER)
         .into_iter()
-        .map(|(name, s)| (name.v, read_scheduler(ctx, &s)))
+        .map(|(name, s)| (name, read_scheduler(ctx, &s)))
         .collect();
-    let wreds: Vec<_> = named(ctx, root, "wred", &schema::WRED)
+    let (wred_names, wreds): (Vec<_>, Vec<_>) = named(ctx, root, "wred", &schema::WRED)
         .into_iter()
-        .map(|(name, s)| read_wred(ctx, &s, name.v))
-        .collect();
+        .map(|(name, s)| (name.clone(), read_wred(ctx, &s, name.v)))
+        .unzip();
     let mut marks: Marks = vec![[None; 8]; ports.len()];
     for item in root.items(ctx, "queue", &schema::QUEUE) {
         let (on, queues) = (explained_ports(ctx, &item, ports), select(ctx, &item, "queues"));
-        let scheduler = lookup(ctx, &item, "scheduler", schedulers.iter().map(|s| s.0.as_str()));
+        let scheduler = lookup(ctx, &item, "scheduler", schedulers.iter().map(|s| s.0.v.as_str()));
         let none = item.raw(ctx, "wred").is_some_and(|r| r.v.as_str() == Some("none"));
         let wred = match none {
             true => {
@@ -97,7 +123,14 @@ pub(super) fn read(
             }
         }
     }
-    (schedulers.into_iter().map(|(name, _)| name).collect(), wreds, marks)
+    let queues = || ports.iter().flat_map(|port| &port.queues);
+    let in_use: HashSet<usize> = queues().filter_map(|queue| queue.scheduler_profile).collect();
+    let used = schedulers.iter().enumerate().map(|(i, (name, _))| (name, in_use.contains(&i)));
+    warn_unused(ctx, "scheduler", "`scheduler` of [[queue]]", used);
+    let in_use: HashSet<usize> = queues().filter_map(|queue| queue.wred_profile).collect();
+    let used = wred_names.iter().enumerate().map(|(i, name)| (name, in_use.contains(&i)));
+    warn_unused(ctx, "marking profile", "`wred` of [[queue]]", used);
+    (schedulers.into_iter().map(|(name, _)| name.v).collect(), wreds, marks)
 }
 
 fn read_scheduler(ctx: &mut Ctx<'_>, s: &Section<'_>) -> SchedulerConfig {
