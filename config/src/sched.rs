@@ -69,17 +69,15 @@ pub(super) fn warn_unused<'n>(
     if ctx.found.has_errors() {
         return;
     }
-    let unused =
-        |(name, used): &(&Val<String>, bool)| !used && matches!(name.origin, super::Origin::File { .. });
-    for (name, _) in all.clone().filter(unused) {
-        let others: Vec<&str> =
-            all.clone().filter(|(_, used)| *used).map(|(other, _)| other.v.as_str()).collect();
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!("; in use: {}", others.join(", ")),
-        };
+    let in_use: Vec<&str> = all.clone().filter(|(_, used)| *used).map(|(name, _)| name.v.as_str()).collect();
+    let in_use = match in_use.is_empty() {
+        true => String::new(),
+        false => format!("; in use: {}", in_use.join(", ")),
+    };
+    let unused = all.filter(|(name, used)| !used && matches!(name.origin, super::Origin::File { .. }));
+    for (name, _) in unused {
         let message = format!("nothing uses the {what} `{}`, so it has no effect", name.v);
-        ctx.warn(name.span, "name.unused", message, format!("name it in {binding}, or remove it{others}"));
+        ctx.warn(name.span, "name.unused", message, format!("name it in {binding}, or remove it{in_use}"));
     }
 }
 

@@ -10,6 +10,9 @@ use weir_config::Config;
 use weir_dataplane::types::{Nanos, wire_bytes};
 use weir_mgmt::admin::comment::{Departure, FrameHistory};
 
+/// Looks at a port that tell its pace: where in the first and the last one its frames left is not known.
+const LOOKS: u64 = 4;
+
 /// A frame that left a port, times in ns since 1970.
 struct Passage {
     came: Nanos,
@@ -53,17 +56,46 @@ impl<'a> Paces<'a> {
         events.sort_unstable();
         events.dedup();
         let ports = config.ports.iter().filter_map(|port| Some((port.name.as_str(), port.rate.bps()?)));
-        let ports: Vec<Sent<'a>> = ports.map(|(name, rate)| Sent::new(name, rate, captured, came)).collect();
-        let late = ports.iter().flat_map(|port| port.late(&events, config.pfc.poll_gap));
+        let poll_gap = config.pfc.poll_gap;
+        let ports: Vec<Sent<'a>> =
+            ports.map(|(name, rate)| Sent::new(name, (rate, poll_gap), captured, came)).collect();
+        let late = ports.iter().flat_map(|port| port.late(&events, poll_gap));
         let mut late: Vec<(Nanos, &str)> = late.collect();
         late.sort_unstable();
         Self { of: ports.iter().map(|port| (port.name, port.pace)).collect(), late }
     }
 }
 
+/// Of frames that waited for the one before: a port that sends one after the other. Frames of other ports go between most of them, if not all.
+fn one_by_one(passages: &[Passage]) -> f64 {
+    let waited = passages.windows(2).filter(|pair| pair[1].came <= pair[0].taken);
+    let mut paces: Vec<f64> =
+        waited.map(|pair| (pair[1].taken - pair[0].taken) as f64 / pair[0].line as f64).collect();
+    let quartile = paces.len() / 4;
+    if paces.is_empty() { 1.0 } else { *paces.select_nth_unstable_by(quartile, f64::total_cmp).1 }
+}
+
+/// Of times in which there was always a frame that waited, and the port was looked at several times: one that sends many in each look. The fastest, as a
+/// port may be paused.
+fn look_by_look(passages: &[Passage], poll_gap: Nanos) -> f64 {
+    let busy = passages.chunk_by(|before, next| next.came <= before.taken);
+    let pace = |busy: &[Passage]| {
+        let (first, last) = (busy.first()?, busy.last()?);
+        let span = last.taken - first.taken;
+        let line: Nanos = busy.iter().map(|passage| passage.line).sum();
+        (span >= LOOKS * poll_gap).then(|| span as f64 / line as f64)
+    };
+    busy.filter_map(pace).min_by(f64::total_cmp).unwrap_or(1.0)
+}
+
 impl<'a> Sent<'a> {
-    /// `rate`: that of the configuration, bit/s.
-    fn new(name: &'a str, rate: u64, captured: &[FrameHistory], came: &BTreeMap<u64, Came>) -> Self {
+    /// `rate`: that of the configuration, bit/s; `poll_gap`: the time between two looks at the port, ns.
+    fn new(
+        name: &'a str,
+        (rate, poll_gap): (u64, Nanos),
+        captured: &[FrameHistory],
+        came: &BTreeMap<u64, Came>,
+    ) -> Self {
         let passage = |history: &FrameHistory| {
             let left = history.departures.iter().find(|left| left.port == name)?;
             let frame = came.get(&history.number)?;
@@ -76,15 +108,7 @@ impl<'a> Sent<'a> {
         };
         let mut passages: Vec<Passage> = captured.iter().filter_map(passage).collect();
         passages.sort_by_key(|passage| passage.taken);
-        let waited = passages.windows(2).filter(|pair| pair[1].came <= pair[0].taken);
-        let mut paces: Vec<f64> =
-            waited.map(|pair| (pair[1].taken - pair[0].taken) as f64 / pair[0].line as f64).collect();
-        // Frames of other ports go between most of them, if not all.
-        let quartile = paces.len() / 4;
-        let pace = match paces.is_empty() {
-            true => 1.0,
-            false => paces.select_nth_unstable_by(quartile, f64::total_cmp).1.max(1.0),
-        };
+        let pace = one_by_one(&passages).max(look_by_look(&passages, poll_gap)).max(1.0);
         passages.sort_by_key(|passage| passage.came);
         Self { name, passages, pace }
     }

@@ -51,6 +51,13 @@ fn depths_show_another_rate_where_the_file_has_all_ports() {
     };
     let of_seldom = of_all_ports(CaptureFile::read(&captured(&seldom("1G"))[..]).unwrap(), &config);
     assert_eq!(["1G", "10G"].map(|rate| depths(&against(&of_seldom, &seldom(rate))) > 0), [false, true]);
+    // One that sends many in each look, and does not hold more at any time than the faster one would send between two.
+    let order = json!({ "port": "p0", "count": 1_000_000, "bytes": 256 });
+    let file = watched_for(&seldom("1G"), &order, (100, 100, 0), |_, n| n % 2 == 0);
+    let in_looks = of_all_ports(CaptureFile::read(&file[..]).unwrap(), &config);
+    let most = in_looks.frames.iter().filter_map(|frame| frame.history.as_ref()?.depth).max().unwrap();
+    assert!((25_000..125_000).contains(&most), "{most}");
+    assert_eq!(["1G", "10G"].map(|rate| depths(&against(&in_looks, &seldom(rate))) > 0), [false, true]);
     // No more than the port sends between two looks.
     let near = against(&capture, &unmarked("1010M"));
     assert_eq!((near.verdict(), depths(&near)), (Verdict::Pass, 0), "{:?}", near.differences);
