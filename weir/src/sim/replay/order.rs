@@ -5,6 +5,7 @@
 //! by the line, which was not free for them when it should have been.
 
 use super::compare::Came;
+use super::judge::depth::{MORE, NO_RATE};
 use super::judge::{Finding, Known, Past};
 use super::others::LCORES;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,16 @@ struct Place {
     port: String,
     before: Vec<u64>,
     after: Vec<u64>,
+}
+
+impl Place {
+    /// Whether the order of all others is the same.
+    fn is_same_without(&self, these: &BTreeSet<u64>) -> bool {
+        let others = |order: &'_ [u64]| {
+            order.iter().filter(|number| !these.contains(number)).copied().collect::<Vec<u64>>()
+        };
+        others(&self.before) == others(&self.after)
+    }
 }
 
 /// What is judged of the order at a port, or in one of its queues.
@@ -68,6 +79,10 @@ pub fn judge(
             Some(Finding::Lacks)
         } else if known.others.unordered && !known.lacks.own && keeps(Some(port)) {
             Some(Finding::Unknown(LCORES))
+        } else if !known.has_rate(port) && keeps(Some(port)) {
+            Some(Finding::Unknown(NO_RATE))
+        } else if !known.others.missing && place.is_same_without(&past.untold) && keeps(Some(port)) {
+            Some(Finding::Unknown(MORE))
         } else {
             None
         };

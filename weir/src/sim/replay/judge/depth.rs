@@ -13,13 +13,13 @@ use weir_mgmt::admin::comment::Departure;
 /// How deep a queue of another lcore, or each of several, was when a frame came.
 pub const DEPTHS: &str = "the depth of their queue when they came is not known";
 /// A replay sends at once by such a port.
-const NO_RATE: &str = "their port has no `rate`";
+pub const NO_RATE: &str = "their port has no `rate`";
 /// The depths, or the moments at which a frame left, are no further apart.
 pub const PHASE: &str = "their queue is as deep, but for the moment at which its port is looked at";
 /// A queue that was deeper, as a frame left after the last one of the file had come.
 const AFTER: &str = "frames that came behind the last one of the file are not in it";
 /// A queue that was deeper, and has not been as in the replay since the file begins, a frame was flooded, or its port was looked at late.
-const MORE: &str = "their queue may have held more since the capture began, a frame was flooded, or its port was looked at late";
+pub const MORE: &str = "their queue may have held more since the capture began, a frame was flooded, or its port was looked at late";
 
 /// The first frame of a queue that found another depth is a difference; those behind it may follow from that. `None`: there is nothing to compare.
 pub fn judge<'a>(known: &Known<'_>, past: &mut Past<'a>, sides: &Sides<'a>) -> Option<Finding> {
@@ -59,8 +59,7 @@ pub fn excuse(
     if known.others.missing {
         return Some(Finding::Lacks);
     }
-    let has_rate = known.config.ports.iter().any(|port| port.name == left.port && port.rate.bps().is_some());
-    let why = if !has_rate {
+    let why = if !known.has_rate(&left.port) {
         NO_RATE
     } else if was.abs_diff(is) <= near(known, past, &left.port) {
         PHASE

@@ -80,6 +80,8 @@ pub struct Known<'a> {
     pub end: Nanos,
     /// Frames that brought their group to Xoff, or waited in its headroom, on one side only, as a difference of phase explains.
     pub shifted: BTreeSet<u64>,
+    /// A port that has no `rate` sent some of them: it sends at once in the replay.
+    pub sends_without_rate: bool,
     /// Times that frames took in the capture, see [`super::pace::Paces`].
     pub paces: BTreeMap<&'a str, f64>,
 }
@@ -99,8 +101,17 @@ pub struct Past<'a> {
     pub apart: BTreeSet<(&'a str, u8)>,
     /// Another frame has found the last room than in the replay.
     pub other_room: bool,
+    /// Frames that came while their port may have held some that the file does not tell of.
+    pub untold: BTreeSet<u64>,
     /// Looks at a port that are to come too late: since when nothing happened, ns since 1970.
     late: Peekable<IntoIter<(Nanos, &'a str)>>,
+}
+
+impl Known<'_> {
+    /// The configuration says how fast a port sends.
+    pub fn has_rate(&self, name: &str) -> bool {
+        self.config.ports.iter().any(|port| port.name == name && port.rate.bps().is_some())
+    }
 }
 
 impl<'a> Past<'a> {
@@ -112,6 +123,7 @@ impl<'a> Past<'a> {
             queues: BTreeMap::new(),
             apart: BTreeSet::new(),
             other_room: false,
+            untold: BTreeSet::new(),
             late: late.into_iter().peekable(),
         }
     }
@@ -129,6 +141,9 @@ impl<'a> Past<'a> {
         if let ([left], Some(before), Some(after)) = (&was.departures[..], was.depth, is.depth) {
             let is_same = before <= after.saturating_add(depth::near(known, self, &left.port));
             *self.queues.entry((&left.port, left.queue)).or_default() |= is_same;
+        }
+        if was.departures.iter().any(|left| !self.is_told(&left.port)) {
+            self.untold.insert(was.number);
         }
     }
 
@@ -163,7 +178,8 @@ impl<'a> Past<'a> {
 
     /// Why another verdict is none: frames that the file does not tell of, or not exactly, have decided it or one before.
     fn explain(&mut self, known: &Known<'_>, sides: &Sides<'_>) -> Option<Finding> {
-        match self.other_load(known) {
+        let no_rate = || known.sends_without_rate.then_some(depth::NO_RATE);
+        match self.other_load(known).or_else(no_rate) {
             Some(why) => Some(Finding::Unknown(why)),
             None => self.others.decide(sides),
         }

@@ -100,6 +100,32 @@ fn depths_that_the_file_does_not_tell_are_counted_as_not_judged() {
     assert_eq!(unknown, of(&found, "departure").0);
 }
 
+/// Nor is what hangs on them: turns among queues, pauses, losses.
+#[test]
+fn what_follows_from_depths_that_the_file_does_not_tell_is_not_judged() {
+    let config = unmarked("1G");
+    let all = of_all_ports(CaptureFile::read(&captured(&config)[..]).unwrap(), &config);
+    // Frames of two classes waited as the capture began, and took turns with those that are in it.
+    let late = [21, 41, 61, 81, 101].map(|first| against(&from(&all, first), &config));
+    for found in &late {
+        assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
+    }
+    assert!(late.iter().any(|found| unknown(found).contains_key("order")));
+    // A queue that has become the last one is told where nothing had waited.
+    let last = "[[scheduler]]\nname = \"last\"\ntype = \"DWRR\"\nweight = 1\n[[queue]]\nqueues = \"3\"\nscheduler = \"last\"\n";
+    let other = load(&(text().replace("20KB", "2MB").replace("2MiB", "64MiB") + last));
+    assert!(whats(&against(&all, &other)).contains("order"));
+    // Ports as fast as their links, which paused and dropped.
+    let small = |rate: &str| load(&text().replace("1G", rate));
+    let all = of_all_ports(CaptureFile::read(&captured(&small("1G"))[..]).unwrap(), &small("1G"));
+    let mut linked = small("1G");
+    linked.ports.iter_mut().for_each(|port| port.rate = weir_config::PortRate::Link);
+    let found = against(&all, &linked);
+    assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
+    assert!(unknown(&found).contains_key("verdict"), "{:?}", found.unknown);
+    assert_eq!(against(&all, &small("10G")).verdict(), Verdict::Fail);
+}
+
 /// Until it has been as in the replay a queue may hold frames that are not there, and so do those beside it: they take their turns.
 #[test]
 fn a_queue_beside_one_that_was_full_as_the_capture_began_is_not_judged() {
