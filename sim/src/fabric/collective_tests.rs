@@ -44,6 +44,16 @@ fn all_hosts_of_a_switch_get_every_sum() {
     assert_eq!(report.hosts.len(), 5, "the engine is a node");
 }
 
+/// A switch may carry more than one of its ports can be configured for.
+#[test]
+fn the_port_of_an_engine_has_the_highest_rate_of_a_port_at_most() {
+    let star = STAR.replace("hosts = 4\n", "hosts = 32\n[link]\nrate = \"400G\"\n");
+    let of = |inc: &str| play(&sum(&format!("{star}{inc}"), "4KB", ""));
+    let report = of("");
+    assert_eq!((report.verdict, report.flows_done), ("PASS", 32), "{:?}", report.findings);
+    assert_eq!(report.flows, of("[inc]\nrate = \"10T\"\n").flows);
+}
+
 /// The ideal of a rank is what one alone would take: as one level more costs.
 #[test]
 fn a_tree_of_three_levels_sums_bit_for_bit() {
@@ -132,6 +142,11 @@ fn what_no_engine_can_do_is_refused() {
             "inc.window is 100; it must be a power of two",
         ),
         (sum(&format!("{STAR}[inc]\nrate = \"0\"\n"), "4KB", ""), "inc.rate is 0"),
+        (
+            sum(&format!("{STAR}[inc]\nrate = \"11T\"\n"), "4KB", ""),
+            "inc.rate is 11000000000000; it must be ",
+        ),
+        (sum(&format!("{STAR}[inc]\ndelay = \"20ms\"\n"), "4KB", ""), "inc.delay is 20000000; it must be "),
         (sum(&format!("{STAR}[host]\npayload = 1000\n"), "4KB", ""), "host.payload is 1000"),
         (sum(&format!("{STAR}[host]\ntimeout = \"0ns\"\n"), "4KB", ""), "host.timeout is 0"),
         (sum(STAR, "4KB", "reliable = false\n"), "take `reliable = false` out"),

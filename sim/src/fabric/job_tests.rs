@@ -168,6 +168,7 @@ fn ranks_are_where_they_are_placed() {
             8,
             "2 rows, one of 2 sizes, for 8 ranks; it must be square",
         ),
+        ("all_to_allv", "matrix = []\n", 8, "`matrix` has 0 rows for 8 ranks; it must be square"),
         ("all_to_allv", "ranks = 2\nmatrix = [[5, 0], [0, 5]]\n", 9, "nothing to send"),
     ] {
         let said = play(8, &format!("[[workload]]\nkind = \"{kind}\"\n{more}")).unwrap_err();

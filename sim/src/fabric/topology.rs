@@ -202,9 +202,15 @@ pub(super) fn joins_switches(plan: &Plan, link: usize) -> bool {
     plan.links[link].ends.iter().all(|end| end.node >= plan.hosts)
 }
 
+/// One end of the link of this number is an engine.
+fn joins_engine(plan: &Plan, link: usize) -> bool {
+    plan.links[link].ends.iter().any(|end| (plan.stations()..plan.hosts).contains(&end.node))
+}
+
 /// The key that gives the link of this number its delay.
 pub(super) fn key_of_delay(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
     match &spec.topology {
+        _ if joins_engine(plan, link) => "inc.delay".into(),
         Topology::HpccFile(_) => "topology.file".into(),
         Topology::Custom(custom) => match custom.links.get(link) {
             Some(CustomLink { delay: Some(_), .. }) => format!("topology.links.{link}.delay"),
@@ -219,6 +225,7 @@ pub(super) fn key_of_delay(spec: &FabricSpec, plan: &Plan, link: usize) -> Strin
 pub(super) fn key_of_rate(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
     let joins_switches = joins_switches(plan, link);
     match &spec.topology {
+        _ if joins_engine(plan, link) => "inc.rate".into(),
         Topology::HpccFile(_) => "topology.file".into(),
         Topology::Custom(custom) => match custom.links.get(link) {
             Some(CustomLink { rate: Some(_), .. }) => format!("topology.links.{link}.rate"),

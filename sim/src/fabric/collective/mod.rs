@@ -18,6 +18,7 @@ use super::spec::{Congestion, FabricSpec, LinkSpec, Pattern, Protocol, Workload}
 use super::topology::{Plan, lay_out};
 use super::units::Rate;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_dataplane::mmu::headroom::MAX_RATE;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::types::MAX_PORTS;
 use weir_endpoint::flow::Flow;
@@ -184,7 +185,7 @@ pub(super) fn lay_out_with_engines(spec: &FabricSpec) -> Result<(Plan, Collectiv
 /// The line between a switch and its engine.
 fn internal(spec: &FabricSpec, plan: &Plan, switch: usize) -> LinkSpec {
     let ports = || plan.ports[switch].iter().map(|link| plan.links[*link].spec.rate.0).sum();
-    let rate = spec.inc.rate.unwrap_or_else(|| Rate::of(ports()));
+    let rate = spec.inc.rate.unwrap_or_else(|| Rate::of(MAX_RATE.min(ports())));
     LinkSpec { rate, delay: spec.inc.delay, loss: 0.0, pause_loss: 0.0 }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct IncSpec {
     /// Switches with an engine; all unless given.
     pub switches: Option<Vec<String>>,
-    /// Rate of the internal port; all other ports of the switch together unless given.
+    /// Rate of the internal port; all other ports of the switch together, 10T at most, unless given.
     pub rate: Option<Rate>,
     /// Time between switch and engine, each way.
     pub delay: Duration,

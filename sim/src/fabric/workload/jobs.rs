@@ -131,16 +131,11 @@ impl Reader<'_> {
     ) -> Result<(), FabricError> {
         let ranks = hosts.len();
         let matrix = self.w.matrix.as_ref().ok_or_else(|| self.wrong("needs `matrix`"))?;
-        if let Some(row) =
-            matrix.iter().find(|row| row.len() != ranks).or(matrix.first().filter(|_| matrix.len() != ranks))
-        {
-            let problem = format!(
-                "`matrix` has {}, one of {}, for {}; it must be square",
-                counted(matrix.len(), "row"),
-                counted(row.len(), "size"),
-                counted(ranks, "rank")
-            );
-            return Err(self.wrong(problem));
+        let odd = matrix.iter().find(|row| row.len() != ranks);
+        if odd.is_some() || matrix.len() != ranks {
+            let one = odd.map_or_else(String::new, |row| format!(", one of {},", counted(row.len(), "size")));
+            let (rows, ranks) = (counted(matrix.len(), "row"), counted(ranks, "rank"));
+            return Err(self.wrong(format!("`matrix` has {rows}{one} for {ranks}; it must be square")));
         }
         let bytes = |from: usize, to: usize| matrix[from][to].0;
         let sent = |from: usize| (0..ranks).filter(|to| *to != from).map(|to| bytes(from, to)).sum::<u64>();
