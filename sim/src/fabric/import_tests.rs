@@ -301,6 +301,28 @@ fn hpcc_files_that_cannot_be_are_refused_with_line_and_remedy() {
     assert!(said.starts_with("test.toml:9: ") && said.contains("f.txt: cannot be read"), "{said}");
 }
 
+/// The published simulator takes less: what it does not is refused where it stands, in its words.
+#[test]
+fn what_the_published_simulator_does_not_take_of_a_file_is_refused_where_it_stands() {
+    let refused = |network: &str, flows: &str, workload: &str| {
+        let dir = folder(&[("t.txt", network), ("f.txt", flows)]);
+        let text = format!("profile = \"ns3-hpcc\"\nname = \"t\"\nstop_time = \"2ms\"\n{IMPORTED}{workload}");
+        let said = play_in(dir.path(), &text).unwrap_err().to_string();
+        said.replace(&format!("{}/", dir.path().display()), "")
+    };
+    let long = "a message of 5000000000 bytes; at most 4294967295 are possible in profile = \"ns3-hpcc\"";
+    let said = refused(NETWORK, &FLOWS.replacen("200000", "5000000000", 1), IMPORTED_FLOWS);
+    assert_eq!(said, format!("test.toml:9: f.txt:2: {long}"));
+    let said = refused(NETWORK, FLOWS, "[[workload]]\nkind = \"permutation\"\nbytes = 5000000000\n");
+    assert_eq!(said, format!("test.toml:7: workload 1 (permutation): {long}"));
+    let endless = "Nodes 4\nConnections 1\n0->1 start 0\n";
+    let said = refused(NETWORK, endless, "[[workload]]\nkind = \"htsim_matrix\"\nfile = \"f.txt\"\n");
+    assert!(said.starts_with("test.toml:7: ") && said.contains("of this file some have none"), "{said}");
+    let said = refused("2 0 1\n0 1 100Gbps 1us 0\n", "1\n0 1 3 100 9 2\n", IMPORTED_FLOWS);
+    let joined = "a host's neighbour is a switch, and `h0` and `h1` are joined; put a switch between them";
+    assert!(said.starts_with("test.toml:6: ") && said.contains(joined), "{said}");
+}
+
 /// Whatever is in a file: an answer, and no panic.
 #[test]
 fn damaged_files_are_refused_or_mean_something() {

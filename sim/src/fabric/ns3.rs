@@ -360,6 +360,18 @@ pub(super) fn run(
     if plan.links.iter().any(|link| link.spec.loss > 0.0) {
         return Err(fixed("topology.file", "links lose nothing, and one in this file has an error rate"));
     }
+    let are_hosts = |ends: &[End; 2]| ends.iter().all(|end| end.node < plan.hosts);
+    if let Some((at, link)) = plan.links.iter().enumerate().find(|(_, link)| are_hosts(&link.ends)) {
+        let key = match spec.topology {
+            Topology::Custom(_) => format!("topology.links.{at}"),
+            _ => "topology.file".into(),
+        };
+        let [a, b] = link.ends.map(|end| &plan.names[end.node]);
+        let why = format!(
+            "a host's neighbour is a switch, and `{a}` and `{b}` are joined; put a switch between them, or use profile = \"weir\""
+        );
+        return Err(FabricError::Profile { key, why });
+    }
     let Traffic { flows: mut planned, ops, collectives } =
         flows(spec, &plan, &routes, &Collectives::default())?;
     let waits = ops.iter().any(|op| !op.after.is_empty());
@@ -368,12 +380,9 @@ pub(super) fn run(
                    collectives, operations, triggers); take that workload out, or use profile = \"weir\"";
         return Err(FabricError::Profile { key: "workload".into(), why: why.into() });
     }
-    if let Some(f) = planned.iter().find(|f| f.flow.bytes > u64::from(u32::MAX)) {
-        return Err(FabricError::Range {
-            what: "bytes of a flow".into(),
-            got: f.flow.bytes.to_string(),
-            must: "at most 4294967295 in profile = \"ns3-hpcc\"".into(),
-        });
+    if !planned.iter().all(is_finite) {
+        let why = "every flow has an end there, and of this file some have none (a size of 0); give them one, or use profile = \"weir\"";
+        return Err(FabricError::Profile { key: "workload".into(), why: why.into() });
     }
     planned.sort_by_key(|f| f.flow.start);
     let network = network(&plan);
@@ -462,9 +471,11 @@ fn report(
     sim: Sim<ReportRecorder>,
     stopped: bool,
 ) -> Report {
-    let (end_ns, events) = (sim.now(), sim.events());
-    let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
     let finished: Vec<Option<Nanos>> = sim.flows().iter().map(|f| f.finished).collect();
+    // While something is not delivered, nothing but the time ends it.
+    let is_over = stopped || finished.iter().all(Option::is_some);
+    let (end_ns, events) = (if is_over { sim.now() } else { spec.stop_time.0 }, sim.events());
+    let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
     let params: Vec<(u32, Vec<u32>)> =
         sim.switches().iter().map(|s| (s.params.buffer, s.params.headroom.clone())).collect();
     let rates: Vec<u64> = sim.flows().iter().map(|f| f.controller.rate_bps()).collect();

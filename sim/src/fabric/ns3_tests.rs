@@ -58,7 +58,15 @@ fn a_flow_that_never_begins_is_told_as_such() {
         "{:?}",
         report.why
     );
-    assert_eq!((report.flows[0].start_ns, report.flows_done), (None, 0));
+    assert_eq!((report.flows[0].start_ns, report.flows_done, report.end_ns), (None, 0, 10_000_000));
+    // Nor is the end of one that is cut short its last event.
+    let cut = play(&format!("{NS3}{NS3_INCAST}").replace("10ms", "123457ns"));
+    assert_eq!((cut.end_ns, cut.flows_done), (123_457, 0));
+    assert!(
+        cut.findings.iter().any(|found| found.contains("not delivered by 123457 ns")),
+        "{:?}",
+        cut.findings
+    );
 }
 
 #[test]

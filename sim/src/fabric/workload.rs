@@ -14,7 +14,9 @@ use super::faults::{Faults, both};
 use super::graph::{Collective, Graph, Message, Op, OpId, Part, Work};
 use super::rclink;
 use super::routes::{self, Routes};
-use super::spec::{ACK_EVERY, Congestion, FabricSpec, FrameType, KEYS_OF_ALL, Pattern, Protocol, Workload};
+use super::spec::{
+    ACK_EVERY, Congestion, FabricSpec, FrameType, KEYS_OF_ALL, Pattern, Profile, Protocol, Workload,
+};
 use super::topology::Plan;
 use super::units::Rate;
 use super::{FabricError, congestion, hosts, multicast, rate_control, transport};
@@ -31,6 +33,15 @@ const CHUNK_PACKETS: u64 = 32;
 const ENDLESS: u64 = u64::MAX >> 8;
 /// Longest message that has an end, bytes: that of a size of the fabric file.
 pub(super) const MAX_BYTES: u64 = 1_000_000_000_000_000;
+
+/// What is wrong with a message of so many bytes; `None`: nothing.
+pub(super) fn too_long(profile: Profile, bytes: u64) -> Option<String> {
+    let (most, whose) = match profile {
+        Profile::Weir => (MAX_BYTES, ""),
+        Profile::Ns3Hpcc => (u32::MAX.into(), " in profile = \"ns3-hpcc\""),
+    };
+    (bytes > most).then(|| format!("a message of {bytes} bytes; at most {most} are possible{whose}"))
+}
 /// Most flows of a run.
 const MAX_FLOWS: usize = 1 << 22;
 
@@ -479,8 +490,8 @@ impl Planner<'_> {
         if all.len() >= MAX_FLOWS {
             return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
         }
-        if bytes > MAX_BYTES && bytes != ENDLESS {
-            return Err(reader.wrong(format!("a message of {bytes} bytes; at most {MAX_BYTES} are possible")));
+        if let Some(problem) = too_long(spec.profile, bytes).filter(|_| bytes != ENDLESS) {
+            return Err(reader.wrong(problem));
         }
         let host = &spec.host;
         let line = plan.line_of(from);

@@ -22,17 +22,21 @@ pub fn transmit_ns(bytes: u16, rate: u64) -> Nanos {
     truncated_ns(f64::from(bytes) * 8.0 / rate as f64, 1_000_000_000)
 }
 
-/// bit/s of a rate in the reference's notation: `100Gbps`, `40Gb/s`, `100Mbps`.
+/// bit/s of a rate in the reference's notation: `100Gbps`, `2.5Gb/s`, `100Mbps`, cut to whole ones.
 ///
 /// # Errors
 /// What it is not, in words.
 pub fn bit_rate(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix("Gbps").or_else(|| text.strip_suffix("Gb/s")) {
-        Some(number) => (number, 1_000_000_000),
-        None => (text.strip_suffix("Mbps").or_else(|| text.strip_suffix("Mb/s")).unwrap_or(""), 1_000_000),
-    };
-    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|&rate| rate > 0);
-    rate.ok_or_else(|| format!("`{text}` is not a rate such as 100Gbps"))
+    let split = text.strip_suffix("bps").or_else(|| text.strip_suffix("b/s")).map(|number| {
+        let prefixes = [("G", 1e9), ("M", 1e6), ("k", 1e3), ("K", 1e3)];
+        let prefixed = prefixes.iter().find_map(|(prefix, unit)| Some((number.strip_suffix(prefix)?, *unit)));
+        prefixed.unwrap_or((number, 1.0))
+    });
+    let is_plain = |number: &str| number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let rate = split.filter(|(number, _)| is_plain(number));
+    let rate = rate.and_then(|(number, unit)| Some(number.parse::<f64>().ok()? * unit));
+    let rate = rate.filter(|rate| (1.0..u64::MAX as f64).contains(rate));
+    rate.map(|rate| rate as u64).ok_or_else(|| format!("`{text}` is not a rate such as 100Gbps"))
 }
 
 /// ns of a delay in the reference's notation: `0.001ms`, `1us`, `600ns`.
@@ -76,6 +80,25 @@ mod tests {
         }
         for odd in ["1", "ms", "-1us", "1001s", "nans", "1 us"] {
             assert!(delay_ns(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn rates_have_the_units_of_the_reference() {
+        for (text, rate) in [
+            ("100Gbps", 100_000_000_000),
+            ("2.5Gb/s", 2_500_000_000),
+            ("0.1Mbps", 100_000),
+            ("100Kbps", 100_000),
+            ("64kb/s", 64_000),
+            ("100000000000bps", 100_000_000_000),
+        ] {
+            assert_eq!(bit_rate(text), Ok(rate), "{text}");
+        }
+        for odd in
+            ["100", "Gbps", "0Gbps", "-1Gbps", "1e3Gbps", "infbps", "1.2.3Gbps", "99999999999Gbps", "1 Gbps"]
+        {
+            assert!(bit_rate(odd).is_err(), "{odd}");
         }
     }
 

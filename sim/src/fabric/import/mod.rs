@@ -6,8 +6,8 @@ pub(super) mod htsim;
 pub(super) mod operations;
 
 use super::FabricError;
-use super::spec::{FabricSpec, HpccFileSpec, Topology};
-use super::workload::MAX_BYTES;
+use super::spec::{FabricSpec, HpccFileSpec, Profile, Topology};
+use super::workload::too_long;
 use crate::digest::Digest;
 use std::collections::BTreeMap;
 use std::io;
@@ -21,6 +21,8 @@ struct Content {
     /// Its path, for messages.
     path: String,
     bytes: Vec<u8>,
+    /// Who plays what is in it.
+    profile: Profile,
 }
 
 /// Stands for the number of a rank in the name of a file that each rank has.
@@ -62,10 +64,10 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Content {
-    fn read(key: &str, path: &Path) -> Result<Self, FabricError> {
+    fn read(key: &str, path: &Path, profile: Profile) -> Result<Self, FabricError> {
         let place = path.display().to_string();
         match read_file(path) {
-            Ok(bytes) => Ok(Self { path: place, bytes }),
+            Ok(bytes) => Ok(Self { path: place, bytes, profile }),
             Err(error) => {
                 let problem = format!(
                     "cannot be read ({error}); paths count from the folder of the fabric file, ranks from 0 without gaps"
@@ -104,7 +106,8 @@ impl Files {
         let mut all = BTreeMap::new();
         for (key, name) in named {
             let paths = paths(folder, name);
-            let contents: Result<_, _> = paths.iter().map(|path| Content::read(&key, path)).collect();
+            let contents: Result<_, _> =
+                paths.iter().map(|path| Content::read(&key, path, spec.profile)).collect();
             all.insert(key, contents?);
         }
         Ok(Self(all))
@@ -159,12 +162,7 @@ impl<'a> File<'a> {
 
     /// Bytes of a message that a line (as above) gives.
     pub fn message(&self, line: usize, bytes: u64) -> Result<u64, FabricError> {
-        match bytes <= MAX_BYTES {
-            true => Ok(bytes),
-            false => {
-                Err(self.wrong(line, format!("a message of {bytes} bytes; at most {MAX_BYTES} are possible")))
-            }
-        }
+        too_long(self.content.profile, bytes).map_or(Ok(bytes), |problem| Err(self.wrong(line, problem)))
     }
 
     /// What is in it.
