@@ -47,6 +47,26 @@ fn one_thread_of_one_is_not_told() {
     }
 }
 
+/// What the configuration of switches is warned of stands on standard error, as of a switch, and under "why" of the report.
+#[test]
+fn warnings_of_switches_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("fabric.toml");
+    let text = "name = \"f\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[[workload]]\nkind = \"permutation\"\n\
+                bytes = 1000\n[switch.config.buffer]\nsize = \"4MiB\"\n[[switch.config.wred]]\nname = \"roce\"\nkmin = \"4MB\"\n\
+                kmax = \"5MB\"\n";
+    std::fs::write(&file, text).unwrap();
+    let summary = weir(&[file.to_str().unwrap()]);
+    let said = String::from_utf8(summary.stderr.clone()).unwrap();
+    assert!(
+        said.starts_with("warning[wred.xoff]: s0: `roce` marks everything") && said.contains("fabric.toml:1"),
+        "{said}"
+    );
+    assert!(summary.status.success() && !out(&summary).contains("marks everything"), "{summary:?}");
+    let json = weir(&[file.to_str().unwrap(), "--json"]);
+    assert!(!json.stderr.is_empty() && out(&json).contains("`roce` marks everything from"), "{json:?}");
+}
+
 #[test]
 fn a_run_leaves_a_page_and_tables() {
     let dir = tempfile::tempdir().unwrap();

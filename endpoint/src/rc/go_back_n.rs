@@ -117,6 +117,12 @@ impl<const BITS: u32> GoBackN<BITS> {
         self.flight.next() < tail.min(self.window_end())
     }
 
+    /// Whether all that may be outstanding of `tail` packets was sent, however long ago: answers alone make room for more.
+    pub fn awaits_answers(&self, tail: u64) -> bool {
+        let end = tail.min(self.window_end());
+        end > self.una() && self.has_sent(self.flight.psn(end - 1))
+    }
+
     /// Whether the packet with this PSN was sent, however long ago: else no answer can be about it.
     pub fn has_sent(&self, psn: Psn<BITS>) -> bool {
         self.flight.has_sent(psn)

@@ -83,6 +83,11 @@ impl Requester {
         self.flight.una() + self.queue.len() as u64
     }
 
+    /// All that its window admits has left: acknowledgements alone make room for more.
+    pub(super) fn awaits_answers(&self) -> bool {
+        self.flight.awaits_answers(self.tail())
+    }
+
     /// The next packet, if one waits and the window is open.
     pub(super) fn segment(&self) -> Option<Segment<'_>> {
         let (next, tail) = (self.flight.next(), self.tail());

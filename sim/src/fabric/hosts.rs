@@ -143,7 +143,7 @@ pub(super) fn obeyed(
     let far = if a.node == at { b } else { a };
     match far.node.checked_sub(plan.hosts) {
         Some(switch) => Ok(switches[switch].ports[far.port].pfc.enable),
-        None => Ok(switches::config_of(plan, spec, at)?.ports[0].pfc.enable),
+        None => Ok(switches::config_of(plan, spec, at)?.config.ports[0].pfc.enable),
     }
 }
 

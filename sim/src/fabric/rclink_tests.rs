@@ -457,6 +457,42 @@ fn sw106_the_circle_of_requests_and_responses_is_named() {
     }
 }
 
+/// Acknowledgements in a class that memories pause: a host holds back itself what its responses wait for.
+#[test]
+fn sw106_a_host_that_pauses_its_acknowledgements_is_named() {
+    let of = |topology: &str, ack: u8, stop: &str| {
+        play(&format!(
+            "name = \"ack\"\nstop_time = \"{stop}\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\n[host]\nprotocol = \"rclink\"\n\
+             payload = 64\n[host.rclink]\nread_rate = \"20G\"\npriorities = {{ ack = {ack} }}\n\
+             [[workload]]\nkind = \"permutation\"\nbytes = \"1MB\"\nresponse = 1344\n"
+        ))
+    };
+    for topology in
+        ["kind = \"direct\"", "kind = \"star\"\nhosts = 4\n[switch.config.buffer]\nsize = \"8MiB\""]
+    {
+        let [early, late] = ["5ms", "20ms"].map(|stop| of(topology, 3, stop));
+        assert_eq!(sum(&early, |f| f.delivered), sum(&late, |f| f.delivered), "{topology}");
+        for report in [early, late] {
+            assert_eq!(report.deadlock, ["h0"], "{topology}: {:?}", report.why);
+            assert_eq!(report.findings[0], "deadlock of requests and acknowledgements: h0");
+            let words = "Deadlock of requests and acknowledgements: h0 has its memory full of requests, ";
+            let why = report.why.iter().find(|why| why.starts_with(words));
+            assert!(
+                why.is_some_and(|why| why.contains("`priorities.ack` in [host.rclink]")),
+                "{:?}",
+                report.why
+            );
+        }
+        let apart = of(topology, 6, "20ms");
+        assert!(apart.deadlock.is_empty() && apart.verdict == "PASS", "{topology}: {:?}", apart.findings);
+    }
+    // While it is not known yet whether acknowledgements still come.
+    for stop in (20..120).step_by(9) {
+        let report = of("kind = \"direct\"", 6, &format!("{stop}us"));
+        assert!(report.deadlock.is_empty() && report.host_pfc() > 0, "{stop}: {:?}", report.why);
+    }
+}
+
 #[test]
 fn sw106_a_ring_deadlocks_and_a_watchdog_breaks_it() {
     let moved = |r: &Report| {

@@ -30,7 +30,7 @@ pub(super) struct Context {
     pub credits: bool,
     /// Switches whose pauses wait for each other in a circle, each held back by the next, the last by the first.
     pub circle: Vec<String>,
-    /// Hosts that can read no request until their responses go, by the hosts that hold these back.
+    /// Hosts that can read no request until their responses go, by the hosts that hold these back; a host itself, by acknowledgements.
     pub unanswered: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -64,12 +64,15 @@ fn lost_on_links(report: &Report) -> Vec<String> {
     let mut all = Vec::new();
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
-        all.push(format!("Links lost {}: their `loss` says so.", counted(lost, "data frame")));
+        all.push(format!(
+            "Links lost {} (data, acknowledgements, CNPs, credits): their `loss` says so.",
+            counted(lost, "frame")
+        ));
     }
     for link in report.links.iter().filter(|l| l.lost_down > 0) {
         let LinkResult { from, to, lost_down, .. } = link;
-        let lost = counted(*lost_down, "data frame");
-        all.push(format!("The link from {from} to {to} lost {lost} while it was down."));
+        let lost = counted(*lost_down, "frame");
+        all.push(format!("The link from {from} to {to} lost {lost} (data, acknowledgements, CNPs, credits) while it was down."));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
     if lost > 0 {
@@ -83,7 +86,7 @@ fn lost_on_links(report: &Report) -> Vec<String> {
 }
 
 /// Hosts that wait for each other to the end of a run: each sends no response until the next reads a request, and the last until the
-/// first does.
+/// first does. One alone waits for itself.
 pub(super) fn circle_of_hosts(report: &Report, context: &Context) -> Vec<String> {
     if report.stopped {
         return Vec::new();
@@ -116,6 +119,17 @@ pub(super) fn deadlock(report: &Report, watchdog: Option<&WatchdogConfig>) -> Op
 /// The circle of hosts in words.
 fn unanswered(report: &Report, context: &Context) -> Option<String> {
     let first = report.deadlock.first().filter(|first| context.unanswered.contains_key(*first))?;
+    if report.deadlock.len() == 1 {
+        let others =
+            context.unanswered.iter().filter(|(host, by)| *host != first && by.contains(*host)).count();
+        let others =
+            if others > 0 { format!(" So has {}.", counted(others, "other host")) } else { String::new() };
+        return Some(format!(
+            "Deadlock of requests and acknowledgements: {first} has its memory full of requests, reads the next one when it can send \
+             a response, and sends one when others are acknowledged, but the pause of its memory holds back acknowledgements, too.{others} \
+             Remedy: a priority for acknowledgements that requests do not have, `priorities.ack` in [host.rclink]."
+        ));
+    }
     let (full, held, apart) = match context.credits {
         true => (
             "the memory that its credits are worth",
@@ -227,22 +241,28 @@ fn no_mark(report: &Report) -> Option<String> {
     }
     let queues =
         report.ports().flat_map(|(switch, port)| port.marking.iter().map(move |q| (switch, port, q)));
-    // The one that went furthest beyond where its own marking begins, or was the longest.
-    let longest = queues.max_by_key(|(_, _, q)| (q.peak.saturating_sub(q.kmin), q.peak));
-    let Some((switch, port, MarkingQueue { queue, peak, kmin, mark })) = longest else {
+    // The one whose frames were chosen, that went furthest beyond where its own marking begins, or that was the longest.
+    let longest = queues.max_by_key(|(_, _, q)| (q.chosen, q.depth.saturating_sub(q.kmin), q.depth));
+    let Some((switch, port, MarkingQueue { queue, depth, kmin, mark, chosen })) = longest else {
         return Some("Nothing was marked: no queue has a marking profile.".into());
     };
     let place = format!("queue {queue} of {} port {}", switch.name, port.port);
-    let begins = match mark {
-        MarkPoint::Dequeue => format!("a frame is marked that leaves more than {kmin} behind"),
-        MarkPoint::Enqueue => format!("a frame is marked that finds more than {kmin}"),
+    let (begins, met) = match mark {
+        MarkPoint::Dequeue => (format!("a frame is marked that leaves more than {kmin} behind"), "left"),
+        MarkPoint::Enqueue => (format!("a frame is marked that finds more than {kmin}"), "found"),
     };
-    Some(match peak <= kmin {
-        true => format!("Nothing was marked: {place} held {peak} bytes at most; {begins}."),
-        false => format!(
-            "Nothing was marked although {place} held {peak} bytes ({begins}): the frames are not ECN capable, the last one made \
-             the difference, or chance spared them."
-        ),
+    Some(if *chosen > 0 {
+        let chosen = counted(*chosen, "frame");
+        format!(
+            "Nothing was marked although {chosen} of {place} should have been ({begins}): they are not ECN capable."
+        )
+    } else if depth <= kmin {
+        format!("Nothing was marked: {place} held {depth} bytes at most; {begins}.")
+    } else {
+        format!(
+            "Nothing was marked although {place} held up to {depth} bytes ({begins}): no frame {met} more, or chance spared those \
+             that did."
+        )
     })
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use weir_config::MarkPoint;
+use weir_config::{Diagnostic, MarkPoint};
 use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 use weir_layout::counted;
 
@@ -80,10 +80,13 @@ pub struct Report {
     pub conservation_error: u64,
     /// Switches that in the end waited for each other in a circle, each for the next and the last for the
     /// first: a PFC deadlock. Or hosts, each of which can send no response until the next reads a request, and reads none until it
-    /// can send one. Empty: none.
+    /// can send one; or one host that itself holds back the acknowledgements its responses wait for. Empty: none.
     pub deadlock: Vec<String>,
-    /// Why there was no PFC, no mark, or a drop: a sentence each.
+    /// Why there was no PFC, no mark, or a drop: a sentence each. Then what the configuration of switches warns of.
     pub why: Vec<String>,
+    /// The same warnings with their places in the file.
+    #[serde(skip)]
+    pub warnings: Vec<Diagnostic>,
     /// Flows, in the order of their numbers.
     pub flows: Vec<FlowResult>,
     /// Switches.
@@ -334,8 +337,11 @@ pub struct PortResult {
 pub struct MarkingQueue {
     /// Its number.
     pub queue: usize,
-    /// Bytes it held at most, the frame that leaves with them; of a crossbar, whose inputs have a share of it each, no less than that.
-    pub peak: u64,
+    /// Bytes of frames that it held at most, as its marking counts them, or no less than that: of several queues of a port, the peak of
+    /// all at once and, but for crossbars, what each was charged at most bound it.
+    pub depth: u64,
+    /// Frames that its marking chose, whether they could be marked or not.
+    pub chosen: u64,
     /// Where marking begins.
     pub kmin: u64,
     /// What is compared with that.
@@ -528,6 +534,7 @@ impl Report {
             conservation_error: 0,
             deadlock: Vec::new(),
             why: Vec::new(),
+            warnings: Vec::new(),
             flows: Vec::new(),
             switches: Vec::new(),
             hosts: Vec::new(),
@@ -603,10 +610,18 @@ impl Report {
 
     /// Sums up, and says what went wrong.
     pub(super) fn judged(mut self) -> Self {
+        let warning =
+            |Diagnostic { message, remedy, .. }: &Diagnostic| format!("{message}. Remedy: {remedy}.");
+        self.why.extend(self.warnings.iter().map(warning));
         self.bytes_lost = self.flows.iter().map(|f| f.lost).sum();
         self.findings = self.what_went_wrong();
         self.verdict = if self.findings.is_empty() { "PASS" } else { "FAIL" };
         self
+    }
+
+    /// What `why` says of the run itself, without the warnings.
+    pub fn causes(&self) -> &[String] {
+        &self.why[..self.why.len() - self.warnings.len()]
     }
 
     /// Where the run was stopped, and that this is not all of it.
@@ -631,7 +646,12 @@ impl Report {
         }
         if !self.deadlock.is_empty() {
             let of_hosts = self.hosts.iter().any(|host| self.deadlock.contains(&host.name));
-            let what = if of_hosts { "deadlock of requests and responses" } else { "PFC deadlock" };
+            let what = match self.deadlock.len() {
+                _ if !of_hosts => "PFC deadlock",
+                // Who waits for nobody else.
+                1 => "deadlock of requests and acknowledgements",
+                _ => "deadlock of requests and responses",
+            };
             found.push(format!("{what}: {}", self.deadlock.join(" -> ")));
         }
         if self.lossless_drops > 0 {

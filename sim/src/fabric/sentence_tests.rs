@@ -41,15 +41,18 @@ fn one_is_no_plural() {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = 1000\n";
     let direct = packet.replace("star\"\nhosts = 3", "direct\"");
     for (text, says) in [
-        (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 data frame: "),
-        (format!("{direct}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 data frame: "),
+        (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 frame (data, "),
+        (format!("{direct}[link]\nloss = 1.0\n{unreliable}"), "Links lost 1 frame (data, "),
         (
             format!("{direct}{}{unreliable}", failure("").replace("s0", "h0")),
-            "from h0 to h1 lost 1 data frame while it was down",
+            "from h0 to h1 lost 1 frame (data, acknowledgements, CNPs, credits) while it was down",
         ),
         (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "1 of 1 flow not delivered by "),
         (format!("{packet}[link]\nloss = 1.0\n{unreliable}"), "0 of 1 byte arrived"),
-        (format!("{packet}{}{unreliable}", failure("")), "lost 1 data frame while it was down"),
+        (
+            format!("{packet}{}{unreliable}", failure("")),
+            "lost 1 frame (data, acknowledgements, CNPs, credits) while it was down",
+        ),
         (
             packet.replace("star\"\nhosts = 3", "leaf_spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 1")
                 + "[routing]\nconvergence = \"1us\"\n[[failure]]\na = \"s0\"\nb = \"s2\"\nat = 0\n"
@@ -159,5 +162,109 @@ fn what_was_not_marked_is_judged_queue_by_queue() {
     let of_zero = said(&file(["1KB", "100KB"], &zero));
     assert!(of_zero.starts_with("Nothing was marked: queue 0 of s0 port 3 held "), "{of_zero}");
     let although = said(&file(["100KB", "1KB"], &zero));
-    assert!(although.starts_with("Nothing was marked although queue 0 of s0 port 3 held "), "{although}");
+    assert!(
+        although.starts_with("Nothing was marked although queue 0 of s0 port 3 held up to "),
+        "{although}"
+    );
+}
+
+/// Marking counts frames: not the cells they take, nor the least that a short one is charged.
+#[test]
+fn what_was_not_marked_is_judged_by_bytes_of_frames() {
+    let said = |keys: &str, marking: [u64; 2], flow: &str| {
+        let [kmin, kmax] = marking;
+        let text = format!(
+            "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n{keys}[switch.config.port_defaults]\n\
+             mtu = 4300\n[[switch.config.wred]]\nname = \"roce\"\nkmin = {kmin}\nkmax = {kmax}\npmax = \"100%\"\n\
+             [[workload]]\nkind = \"incast\"\nto = \"h2\"\n{flow}"
+        );
+        let report = play(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let why = report.why.iter().find(|why| why.starts_with("Nothing was marked"));
+        (report.marks(), report.queue_max(), why.cloned().unwrap_or_default())
+    };
+    let cells = "[host]\npayload = 1000\n[switch.config.buffer]\nsize = \"4MiB\"\ncell_bytes = 256\n";
+    let short = "[host]\npayload = 1\n[switch.config.buffer]\nsize = \"4MiB\"\n";
+    let (long, byte) = ("bytes = 200000\n", "bytes = 1000\nreliable = false\n");
+    for (keys, kmin, flow) in [(cells, 240_000, long), (short, 62_000, byte)] {
+        let (marks, longest, why) = said(keys, [kmin; 2], flow);
+        assert!(marks == 0 && longest <= kmin, "{longest}");
+        let held = format!(
+            "Nothing was marked: queue 3 of s0 port 2 held {longest} bytes at most; a frame is marked that leaves more than {kmin} behind."
+        );
+        assert_eq!(why, held);
+    }
+    // The last frame makes the difference.
+    let (marks, longest, why) = said(short, [61_999; 2], byte);
+    assert_eq!((marks, longest), (0, 62_000));
+    assert_eq!(
+        why,
+        "Nothing was marked although queue 3 of s0 port 2 held up to 62000 bytes (a frame is marked that leaves more than 61999 behind): \
+         no frame left more, or chance spared those that did."
+    );
+    assert_eq!(said(short, [61_000; 2], byte).0, 2 * 16);
+    // Acknowledgements of RC Link have no place for a mark. Those that wait do so for a shaper.
+    let slow = "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[host]\nprotocol = \"rclink\"\n\
+                [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 200000\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+                [[switch.config.wred]]\nname = \"first\"\nkmin = 0\nkmax = 0\n[[switch.config.scheduler]]\nname = \"slow\"\ntype = \"STRICT\"\n\
+                pir = \"100M\"\n[[switch.config.queue]]\nqueues = \"6\"\nwred = \"first\"\nscheduler = \"slow\"\n";
+    let why = play(slow).unwrap().why;
+    let says = |why: &String| {
+        why.starts_with("Nothing was marked although ")
+            && why.ends_with(
+                " frames of queue 6 of s0 port 0 should have been (a frame is marked that leaves more than 0 behind): they are not ECN \
+                 capable.",
+            )
+    };
+    assert!(why.iter().any(says), "{why:?}");
+}
+
+/// What a switch with the same configuration would be warned of is told with its line, once, however many switches have it.
+#[test]
+fn warnings_of_switches_are_told_once_with_their_line() {
+    let file = |topology: &str, keys: &str| {
+        format!(
+            "name = \"s\"\nstop_time = \"1ms\"\n[topology]\n{topology}\n[switch.config.port_defaults]\nmtu = 1600\n\
+             [[workload]]\nkind = \"permutation\"\nbytes = 1000\n[switch.config.buffer]\nsize = \"4MiB\"\n{keys}"
+        )
+    };
+    let wred = "[[switch.config.wred]]\nname = \"roce\"\nkmin = \"4MB\"\nkmax = \"5MB\"\n";
+    let star = "kind = \"star\"\nhosts = 5";
+    let several = "kind = \"leaf_spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 2";
+    let short = "[[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"10KB\"\n";
+    let strict = "[[switch.config.scheduler]]\nname = \"rest\"\ntype = \"STRICT\"\nweight = 5\n";
+    for (topology, keys, rule, says) in [
+        (
+            star,
+            wred,
+            "wred.xoff",
+            "s0: `roce` marks everything from kmax = 5000000, but group 3 of port 0 reaches Xoff at ",
+        ),
+        (
+            several,
+            wred,
+            "wred.xoff",
+            "s0: `roce` marks everything from kmax = 5000000, but group 3 of port 0 reaches Xoff at ",
+        ),
+        (star, short, "headroom.short", "s0: `lossless` has a headroom of 10000, but "),
+        (several, strict, "scheduler.weight", "s0: a STRICT queue has no weight"),
+        (
+            star,
+            "[[switch.config.wred]]\nname = \"Roce\"\nkmin = \"4KB\"\n",
+            "name.unused",
+            "s0: nothing uses the marking profile `Roce`",
+        ),
+    ] {
+        let report = play(&file(topology, keys)).unwrap();
+        let told: Vec<_> = report.warnings.iter().filter(|warning| warning.rule == rule).collect();
+        let [warning] = told[..] else { panic!("{keys}: {:?}", report.warnings) };
+        assert!(warning.message.starts_with(says) && report.verdict == "PASS", "{warning}");
+        let line = file(topology, "").lines().count() + 1;
+        assert!((line..line + 4).contains(&warning.line) && warning.file == "s.toml", "{warning}");
+        let sentence = format!("{}. Remedy: {}.", warning.message, warning.remedy);
+        assert!(report.why.contains(&sentence) && !report.causes().contains(&sentence));
+    }
+    // Another policy has other limits, and none of them is that of weir's MMU.
+    let dt = format!("policy = \"dt\"\n{wred}");
+    assert_eq!(play(&file(star, &dt)).unwrap().warnings, []);
+    assert_eq!(play(&file(star, "")).unwrap().warnings, []);
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
+use weir_config::{Diagnostic, Severity, Span};
 
 /// A file and what it says.
 #[derive(Clone, Default)]
@@ -126,6 +127,15 @@ impl Source {
         let beneath = path_in(part, at);
         let path: Vec<&str> = path.iter().copied().chain(beneath.iter().map(String::as_str)).collect();
         self.line(&path)
+    }
+
+    /// A warning about what `path` leads to, as far as the text goes along, or about the topology.
+    pub fn warning(&self, path: &[&str], rule: &'static str, message: String, remedy: String) -> Diagnostic {
+        let places = self.places.get_or_init(|| Place::of(&self.text));
+        let start = places.deepest(path).or_else(|| places.deepest(&["topology"])).unwrap_or(0);
+        let line = self.text[start..].lines().next().unwrap_or_default();
+        let span = Span { start, end: start + line.trim_end().len() };
+        Diagnostic::new(Severity::Warning, (&self.file, &self.text), span, rule, message, remedy)
     }
 
     /// What the text itself says of `dotted`. Steps into an array are numbers.

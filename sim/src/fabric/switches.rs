@@ -74,8 +74,8 @@ fn memories(spec: &FabricSpec) -> Memories {
     }
 }
 
-/// The configuration of one switch: that of the spec, and a port per link of the node.
-pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Config, FabricError> {
+/// The configuration of one switch: that of the spec, and a port per link of the node. Warnings stand in the file of the fabric.
+pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Loaded, FabricError> {
     let mut table = spec.switch.config.clone();
     let faults = NOT_OF_A_FABRIC.into_iter().filter(|(key, _)| has(&table, key)).map(|(key, why)| {
         let (what, must) = (format!("switch.config.{key}"), format!("absent: {why}; take it out"));
@@ -142,16 +142,44 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<C
     let errors = |found: Vec<Diagnostic>| found.into_iter().filter(Diagnostic::is_error).collect::<Vec<_>>();
     let Loaded { config, warnings } = loaded.map_err(|found| refused(&errors(found)))?;
     // On DPDK such a limit is worth a warning; of the published models some have it. What is no policy is refused where it is built.
-    let without_effect: Vec<Diagnostic> = match Policy::of(spec) {
-        Ok(Policy::Weir {}) => {
-            warnings.into_iter().filter(|found| found.rule == "profile.unlimited").collect()
-        }
-        _ => Vec::new(),
-    };
-    match without_effect.is_empty() {
-        true => Ok(config),
-        false => Err(refused(&without_effect)),
+    let is_weir = matches!(Policy::of(spec), Ok(Policy::Weir {}));
+    let (limits, warnings): (Vec<_>, Vec<_>) =
+        warnings.into_iter().partition(|found| OF_LIMITS.contains(&found.rule));
+    let (without_effect, limits): (Vec<_>, Vec<_>) =
+        limits.into_iter().filter(|_| is_weir).partition(|found| found.rule == "profile.unlimited");
+    if !without_effect.is_empty() {
+        return Err(refused(&without_effect));
     }
+    let warnings = limits.into_iter().chain(warnings);
+    Ok(Loaded { config, warnings: warnings.map(|d| in_the_file(plan, spec, node, &text, d)).collect() })
+}
+
+/// Warnings about limits as weir's MMU computes them, which other policies have not.
+const OF_LIMITS: [&str; 5] =
+    ["profile.unlimited", "profile.xon_offset", "buffer.shared", "wred.xoff", "wred.crowd"];
+
+/// A warning about the configuration `text` of a switch, at the place in the file of the fabric that it comes from.
+fn in_the_file(plan: &Plan, spec: &FabricSpec, node: usize, text: &str, found: Diagnostic) -> Diagnostic {
+    let path = source::path_in(text, found.span.start);
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let link = |nth: &str| nth.parse().ok().and_then(|nth: usize| plan.ports[node].get(nth)).copied();
+    let path: Vec<String> = match path[..] {
+        ["port", nth, "cable"] => link(nth).map(|link| key_of_delay(spec, plan, link)),
+        ["port", nth, "rate"] => link(nth).map(|link| key_of_rate(spec, plan, link)),
+        _ => None,
+    }
+    .map_or_else(
+        || ["switch", "config"].iter().chain(&path).map(|step| (*step).to_owned()).collect(),
+        |key| key.split('.').map(str::to_owned).collect(),
+    );
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    // Ports are called as in the report.
+    let ports = 0..plan.ports[node].len();
+    let in_words = |words: String| {
+        ports.clone().fold(words, |words, i| words.replace(&format!("port `p{i}`"), &format!("port {i}")))
+    };
+    let message = format!("{}: {}", plan.names[node], in_words(found.message));
+    spec.source.warning(&path, found.rule, message, in_words(found.remedy))
 }
 
 /// What is wrong with the configuration `text` of a switch, each with the key of the fabric file that it comes from.
@@ -219,18 +247,28 @@ pub(super) fn seed_of(spec: &FabricSpec, node: usize) -> u64 {
 
 /// Configurations by what tells switches apart: rate and delay of the link at each port.
 #[derive(Default)]
-pub(super) struct Configs(BTreeMap<Vec<(u64, u64)>, Arc<Config>>);
+pub(super) struct Configs {
+    all: BTreeMap<Vec<(u64, u64)>, Arc<Config>>,
+    /// What they warn of, once for each place in the file: of the first switch where that is so.
+    pub warnings: Vec<Diagnostic>,
+}
 
 impl Configs {
     /// That of the switch of `node`, but for its name and its seed: switches that are cabled alike share one.
     pub fn of(&mut self, plan: &Plan, spec: &FabricSpec, node: usize) -> Result<Arc<Config>, FabricError> {
         let link = |link: &usize| (plan.links[*link].spec.rate.0, plan.links[*link].spec.delay.0);
         let cables: Vec<(u64, u64)> = plan.ports[node].iter().map(link).collect();
-        if let Some(known) = self.0.get(&cables) {
+        if let Some(known) = self.all.get(&cables) {
             return Ok(Arc::clone(known));
         }
-        let config = Arc::new(config_of(plan, spec, node)?);
-        self.0.insert(cables, Arc::clone(&config));
+        let Loaded { config, warnings } = config_of(plan, spec, node)?;
+        for warning in warnings {
+            if !self.warnings.iter().any(|told| (told.rule, told.span) == (warning.rule, warning.span)) {
+                self.warnings.push(warning);
+            }
+        }
+        let config = Arc::new(config);
+        self.all.insert(cables, Arc::clone(&config));
         Ok(config)
     }
 }

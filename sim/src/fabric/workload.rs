@@ -12,6 +12,7 @@ mod trees;
 use super::collective::Collectives;
 use super::faults::{Faults, both};
 use super::graph::{Collective, Graph, Message, Op, OpId, Part, Work};
+use super::import::RANK;
 use super::rclink;
 use super::routes::{self, Routes};
 use super::spec::{
@@ -410,6 +411,13 @@ fn nothing_sent(spec: &FabricSpec) -> FabricError {
                 "sends nothing: no message comes within `duration`; make it longer, or `load` higher"
             }
             Pattern::AllToAllV => "sends nothing: all of `matrix` is 0; give two ranks something to send",
+            Pattern::Chakra if w.file.as_ref().is_some_and(|file| !file.contains(RANK)) => {
+                "sends nothing: `file` is the trace of one rank, which is alone; write {rank} where the names of all traces have \
+                 their number"
+            }
+            Pattern::Chakra => {
+                "sends nothing: there is no message in `file`, or each rank is alone in its process groups; add one"
+            }
             _ if w.file.is_some() => "sends nothing: there is no message in `file`; add one",
             _ => "sends nothing; take it out, or add a workload that does",
         };

@@ -130,6 +130,7 @@ fn one(file: &Path, args: &SimArgs) -> Result<Outcome> {
         }
     })?;
     bar.end();
+    report.warnings.iter().for_each(|warning| say_err!("{warning}\n"));
     let several = args.threads.filter(|threads| threads.get() > 1);
     if let (Some(threads), Some(why)) = (several, report.undivided) {
         say_err!("{}: one thread of {threads} played it: {why}", report.name);
@@ -185,7 +186,7 @@ fn print(r: &Report) {
     if let Some(line) = r.latency.as_ref().and_then(weir_sim::fabric::Latency::line) {
         say!("  latency   {line}");
     }
-    r.why.iter().for_each(|sentence| say!("  {sentence}"));
+    r.causes().iter().for_each(|sentence| say!("  {sentence}"));
     let good = || {
         if !r.level.has_frames() {
             return "every flow that has an end was delivered".to_owned();

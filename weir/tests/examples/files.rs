@@ -77,6 +77,7 @@ fn every_fabric_and_every_plan_plays() {
         let deadlocks = name.contains("deadlock");
         assert_eq!(ended.code(), Some(i32::from(deadlocks)), "{said}");
         assert_eq!(ended.stdout.contains("verdict: FAIL: PFC deadlock"), deadlocks, "{said}");
+        assert!(!ended.stderr.contains("warning["), "{said}");
     }
 }
 

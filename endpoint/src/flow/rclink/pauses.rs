@@ -53,6 +53,11 @@ impl Pauses {
         }
     }
 
+    /// Since when a priority is held back, ns; `None`: it is not.
+    pub fn since(&self, priority: u8) -> Option<Nanos> {
+        self.since.get(usize::from(priority)).copied().flatten()
+    }
+
     /// All that are kept, and how many are not; what lasts goes on until `now`.
     pub fn until(&self, now: Nanos) -> (Vec<HeldBack>, u64) {
         let lasting = self.since.iter().zip(0..);

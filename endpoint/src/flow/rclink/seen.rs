@@ -23,6 +23,8 @@ pub struct Unanswered {
     pub channel: u8,
     /// Priorities that the requests have paused, or of whose credits they have taken, one bit each.
     pub holds: u8,
+    /// Nothing but acknowledgements makes room for responses, and the NIC itself has paused their priority.
+    pub holds_answers: bool,
 }
 
 /// How long each channel has waited for credits.
@@ -143,7 +145,8 @@ impl RcLinkNic {
         let channel = self.config.classes.of(Class::Response);
         let endpoint = &self.endpoint;
         let holds = endpoint.held_by_unread();
-        let lately = now.saturating_sub(self.last_read) < STILL.saturating_mul(self.config.round_trip);
+        let still = STILL.saturating_mul(self.config.round_trip);
+        let lately = now.saturating_sub(self.last_read) < still;
         let has_credits = match self.config.flow_control {
             FlowControl::Pfc { .. } => false,
             FlowControl::Cbfc { .. } => endpoint.credit_wait() >> channel & 1 == 0,
@@ -162,10 +165,14 @@ impl RcLinkNic {
         let mut ends: Vec<usize> = endpoint.unread().filter_map(response).collect();
         ends.sort_unstable();
         ends.dedup();
+        let paused = self.held_back.since(self.config.classes.of(Class::Ack));
+        let holds_answers = paused.is_some_and(|since| now.saturating_sub(since) >= still)
+            && ends.iter().all(|at| endpoint.awaits_answers(*at as u16));
         let flows = ends.into_iter().filter_map(|at| match &self.ends[at] {
             Role::Sends { flows, .. } => Some(flows.iter().filter(|out| out.asked > Some(out.posted))),
             Role::Receives { .. } => None,
         });
-        Some(Unanswered { responses: flows.flatten().map(|out| out.flow.id).collect(), channel, holds })
+        let responses = flows.flatten().map(|out| out.flow.id).collect();
+        Some(Unanswered { responses, channel, holds, holds_answers })
     }
 }

@@ -251,6 +251,11 @@ impl Endpoint {
         self.qps.get(usize::from(qp)).is_some_and(|qp| !qp.failed && qp.sender.has_room())
     }
 
+    /// All that the window of a queue pair admits has left: acknowledgements alone make room for more.
+    pub fn awaits_answers(&self, qp: u16) -> bool {
+        self.qps.get(usize::from(qp)).is_some_and(|qp| !qp.failed && qp.sender.awaits_answers())
+    }
+
     /// Queues a multicast message (TYPE2) for a group. It is sent once and not acknowledged.
     ///
     /// # Errors

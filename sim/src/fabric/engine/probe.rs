@@ -238,6 +238,7 @@ impl Fabric<'_> {
             latency: self.latency.as_ref().map(|latency| latency.report(|dir| self.leg_name(dir))),
             orders: self.orders.results(),
             stopped: self.stopped,
+            warnings: self.warnings,
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
@@ -312,7 +313,7 @@ impl Fabric<'_> {
     }
 
     /// Hosts that can read no request until their responses go, by the hosts that hold these back in the same way: requests fill
-    /// their memory on the priority of responses.
+    /// their memory on the priority of responses. A host by itself, if it has paused the acknowledgements that they wait for.
     fn unanswered(&self, ns: u64) -> BTreeMap<String, BTreeSet<String>> {
         let stuck: BTreeMap<usize, Unanswered> = (0..self.plan.hosts)
             .filter(|host| self.there[*host])
@@ -331,6 +332,10 @@ impl Fabric<'_> {
             let holds = |to: &&usize| {
                 stuck.get(to).is_some_and(|by| by.holds >> of_host.channel & 1 == 1 && has_part(by, host))
             };
+            // It waits for itself, whatever others do.
+            if of_host.holds_answers {
+                return (name(host), BTreeSet::from([name(host)]));
+            }
             let to = of_host.responses.iter().filter_map(|flow| ends.get(flow)).filter(holds);
             (name(host), to.map(name).collect())
         });
@@ -520,11 +525,17 @@ impl Fabric<'_> {
                 |reason: usize| node.parts.iter().map(|part| part.stats(id).drops.0[reason]).sum::<u64>();
             let reasons = DropReason::ALL.iter().enumerate().map(|(at, reason)| (reason, lost(at)));
             let reasons = reasons.filter(|(_, count)| *count > 0);
-            let parts: Vec<_> = node.parts.iter().map(|part| part.gauges(id, self.ns())).collect();
             let marks = |queue: usize| {
                 let wred = node.config.ports[i].queues[queue].wred?;
-                let peak = parts.iter().map(|gauges| gauges.queue_peak[queue]).sum();
-                Some(MarkingQueue { queue, peak, kmin: wred.kmin, mark: wred.mark })
+                // Of a crossbar some of it has left the inputs, and is charged to nobody.
+                let charged = node.core.is_none().then_some(g.queue_peak[queue]);
+                Some(MarkingQueue {
+                    queue,
+                    depth: node.gauges[i].max.min(charged.unwrap_or(u64::MAX)),
+                    chosen: node.parts.iter().map(|part| part.stats(id).ecn_selected[queue]).sum(),
+                    kmin: wred.kmin,
+                    mark: wred.mark,
+                })
             };
             PortResult {
                 port: i,

@@ -35,7 +35,7 @@ use crate::fabric::{FabricError, idle, lots, multicast, switches};
 use arrayvec::ArrayVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_config::Config;
+use weir_config::{Config, Diagnostic};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::rng::Rng;
 use weir_dataplane::switch::Wire;
@@ -183,6 +183,8 @@ pub(super) struct Fabric<'a> {
     pub(super) out: Arc<[Vec<usize>]>,
     pub(super) hosts: Held<Host>,
     pub(super) switches: Held<SwitchNode>,
+    /// What their configurations warn of.
+    pub(super) warnings: Vec<Diagnostic>,
     pub(super) flows: Arc<[Planned]>,
     pub(super) numbers: Arc<Numbers>,
     pub(super) started: Notes<Started>,
@@ -276,6 +278,7 @@ impl<'a> Fabric<'a> {
             Ok(SwitchNode { parts, core, pausing: 0, holding, refresh_at: 0, gauges, lots, config })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
+        let warnings = configs.warnings;
         let dirs = directions(&plan);
         let spans = dirs
             .iter()
@@ -333,6 +336,7 @@ impl<'a> Fabric<'a> {
             out: out.into(),
             hosts,
             switches,
+            warnings,
             flows: flows.into(),
             operations,
             orders,

@@ -268,3 +268,14 @@ fn nodes_are_taken_in_the_order_of_what_they_wait_for() {
     assert_eq!(figures(&report), figures(&as_listed));
     assert_eq!(report.collectives[0].identity.bytes, Some(1000));
 }
+
+/// A name without the number of the rank is that of one trace.
+#[test]
+fn the_trace_of_one_rank_is_told_as_such() {
+    let bytes = trace(&[all_reduce(1, 1000, &[])]);
+    let dir = folder_of([("z.0.et", bytes.as_slice())].into_iter());
+    let text = "name = \"c\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"chakra\"\nfile = \
+                \"z.0.et\"\n";
+    let said = play_in(dir.path(), text).unwrap_err().to_string();
+    assert!(said.starts_with("test.toml:8: ") && said.contains("write {rank} where"), "{said}");
+}

@@ -26,7 +26,7 @@ struct Content {
 }
 
 /// Stands for the number of a rank in the name of a file that each rank has.
-const RANK: &str = "{rank}";
+pub(super) const RANK: &str = "{rank}";
 
 /// Numbers that are tried behind the last rank that has a file.
 const BEYOND: usize = 1024;

@@ -74,6 +74,7 @@ impl<'a> Fabric<'a> {
             out: Arc::clone(&self.out),
             hosts,
             switches,
+            warnings: Vec::new(),
             flows,
             numbers: Arc::clone(&self.numbers),
             started: self.started.share(),
