@@ -9,7 +9,7 @@ use crate::fabric::latency::Journey;
 use crate::fabric::play::{Progress, Undivided};
 use crate::fabric::rclink;
 use crate::fabric::sim_frame::SimFrame;
-use crate::fabric::spec::{Congestion, Forwarding};
+use crate::fabric::spec::{Congestion, Forwarding, Protocol};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::topology::End;
@@ -301,23 +301,27 @@ impl Fabric<'_> {
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`Event::Free`].
     #[inline]
     pub(super) fn try_transmit(&mut self, dir: usize) {
-        let from = self.dirs[dir].from;
         if self.lines[dir].transmitter.free() > self.now {
-            if from.node < self.plan.hosts {
-                self.read(dir, from.node);
+            if self.spec.host.protocol == Protocol::Rclink {
+                self.read(dir);
             }
             return self.await_free(dir);
         }
+        let from = self.dirs[dir].from;
         match from.node.checked_sub(self.plan.hosts) {
             None => self.transmit_from_host(dir, from.node),
             Some(s) => self.transmit_from_switch(dir, s, from.port),
         }
     }
 
-    /// Lets a host that reads at a rate of its own read, whether its line is free or not.
-    #[inline]
-    fn read(&mut self, dir: usize, at: usize) {
-        let ns = self.ns();
+    /// Lets the host that sends on `dir`, if one does, read what is in its memory, whether its line is free or not. One of RoCEv2 takes frames as
+    /// they come.
+    #[cold]
+    fn read(&mut self, dir: usize) {
+        let (ns, at) = (self.ns(), self.dirs[dir].from.node);
+        if at >= self.plan.hosts {
+            return;
+        }
         while let Some(arrival) = self.hosts[at].read(ns) {
             self.arrived(&arrival);
         }
@@ -328,7 +332,9 @@ impl Fabric<'_> {
 
     fn transmit_from_host(&mut self, dir: usize, at: usize) {
         let ns = self.ns();
-        self.read(dir, at);
+        if self.spec.host.protocol == Protocol::Rclink {
+            self.read(dir);
+        }
         let mut host = &mut self.hosts[at];
         if let Some(frame) = host.poll_transmit(ns) {
             let stamp = host.carried();
