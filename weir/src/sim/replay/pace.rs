@@ -18,8 +18,8 @@ struct Passage {
     came: Nanos,
     /// When it was taken from its queue.
     taken: Nanos,
-    /// Its time on the line at the rate of the configuration.
-    line: Nanos,
+    /// Its time on the line at the rate of the configuration, ns.
+    line: f64,
 }
 
 /// How a port sent.
@@ -70,7 +70,7 @@ impl<'a> Paces<'a> {
 fn one_by_one(passages: &[Passage]) -> f64 {
     let waited = passages.windows(2).filter(|pair| pair[1].came <= pair[0].taken);
     let mut paces: Vec<f64> =
-        waited.map(|pair| (pair[1].taken - pair[0].taken) as f64 / pair[0].line as f64).collect();
+        waited.map(|pair| (pair[1].taken - pair[0].taken) as f64 / pair[0].line).collect();
     let quartile = paces.len() / 4;
     if paces.is_empty() { 1.0 } else { *paces.select_nth_unstable_by(quartile, f64::total_cmp).1 }
 }
@@ -82,8 +82,8 @@ fn look_by_look(passages: &[Passage], poll_gap: Nanos) -> f64 {
     let pace = |busy: &[Passage]| {
         let (first, last) = (busy.first()?, busy.last()?);
         let span = last.taken - first.taken;
-        let line: Nanos = busy.iter().map(|passage| passage.line).sum();
-        (span >= LOOKS * poll_gap).then(|| span as f64 / line as f64)
+        let line: f64 = busy.iter().map(|passage| passage.line).sum();
+        (span >= LOOKS * poll_gap).then(|| span as f64 / line)
     };
     busy.filter_map(pace).min_by(f64::total_cmp).unwrap_or(1.0)
 }
@@ -99,11 +99,10 @@ impl<'a> Sent<'a> {
         let passage = |history: &FrameHistory| {
             let left = history.departures.iter().find(|left| left.port == name)?;
             let frame = came.get(&history.number)?;
-            let bits = u128::from(wire_bytes(frame.bytes)) * 8;
             Some(Passage {
                 came: frame.at,
                 taken: frame.at.saturating_add(left.queued),
-                line: Nanos::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(Nanos::MAX),
+                line: wire_bytes(frame.bytes) as f64 * 8e9 / rate as f64,
             })
         };
         let mut passages: Vec<Passage> = captured.iter().filter_map(passage).collect();
@@ -115,8 +114,8 @@ impl<'a> Sent<'a> {
 
     /// `events`: all moments at which a frame came or left, in order.
     fn late(&self, events: &[Nanos], poll_gap: Nanos) -> Vec<(Nanos, &'a str)> {
-        let longest = self.passages.iter().map(|passage| passage.line).max().unwrap_or(0);
-        let in_time = poll_gap.saturating_add((longest as f64 * self.pace) as Nanos);
+        let longest = self.passages.iter().map(|passage| passage.line).fold(0.0, f64::max);
+        let in_time = poll_gap.saturating_add((longest * self.pace) as Nanos);
         let (mut passages, mut waits_until) = (self.passages.iter().peekable(), 0);
         let mut late = Vec::new();
         for pair in events.windows(2) {
