@@ -181,24 +181,21 @@ fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, Fab
         congestion::below_line_published(&control, line)?;
         Ok((control, window))
     };
-    let fastest = lines.last().copied().unwrap_or(1);
-    let (control, window) = of_line(fastest)?;
+    let (control, window) = of_line(lines.last().copied().unwrap_or(1))?;
     let controls = lines.iter().map(|line| Ok((*line, of_line(*line)?.0)));
     let controls = controls.collect::<Result<Vec<_>, FabricError>>()?;
     let percent =
         |text: &str| text.strip_suffix('%').and_then(|n| n.trim().parse().ok()).map(|n: f64| n / 100.0);
-    let told = match given.wred.first() {
-        Some(wred) => {
-            let pmax = percent(&wred.pmax).filter(|p| (0.0..=1.0).contains(p));
-            let pmax = pmax.ok_or_else(|| FabricError::Range {
-                what: "switch.config.wred.0.pmax".into(),
-                got: wred.pmax.clone(),
-                must: "a share such as \"20%\"".into(),
-            })?;
-            Some((wred.kmin.0, wred.kmax.0, pmax))
-        }
-        None => None,
-    };
+    let told = given.wred.first().map(|wred| {
+        let pmax = percent(&wred.pmax).filter(|p| (0.0..=1.0).contains(p));
+        let pmax = pmax.ok_or_else(|| FabricError::Range {
+            what: "switch.config.wred.0.pmax".into(),
+            got: wred.pmax.clone(),
+            must: "a share such as \"20%\"".into(),
+        })?;
+        Ok::<_, FabricError>((wred.kmin.0, wred.kmax.0, pmax))
+    });
+    let told = told.transpose()?;
     // The published presets: 4 and 16 bytes per Mbit/s of the port, and a step at 3.
     let published = |rate: u64| match cc {
         Congestion::Dcqcn => Some((rate / 250_000, rate / 62_500, 0.2)),

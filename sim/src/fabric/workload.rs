@@ -43,6 +43,7 @@ pub(super) fn too_long(profile: Profile, bytes: u64) -> Option<String> {
     };
     (bytes > most).then(|| format!("a message of {bytes} bytes; at most {most} are possible{whose}"))
 }
+
 /// Most flows of a run.
 const MAX_FLOWS: usize = 1 << 22;
 

@@ -301,10 +301,10 @@ impl Fabric<'_> {
     /// Lets the sender of `dir` send if its transmitter is free; else there will be a [`Event::Free`].
     #[inline]
     pub(super) fn try_transmit(&mut self, dir: usize) {
+        if self.spec.host.protocol == Protocol::Rclink {
+            self.read(dir);
+        }
         if self.lines[dir].transmitter.free() > self.now {
-            if self.spec.host.protocol == Protocol::Rclink {
-                self.read(dir);
-            }
             return self.await_free(dir);
         }
         let from = self.dirs[dir].from;
@@ -332,9 +332,6 @@ impl Fabric<'_> {
 
     fn transmit_from_host(&mut self, dir: usize, at: usize) {
         let ns = self.ns();
-        if self.spec.host.protocol == Protocol::Rclink {
-            self.read(dir);
-        }
         let mut host = &mut self.hosts[at];
         if let Some(frame) = host.poll_transmit(ns) {
             let stamp = host.carried();

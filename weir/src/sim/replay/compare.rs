@@ -149,10 +149,9 @@ pub fn compare(
     let end = came.values().map(|came| came.at).max().unwrap_or(0);
     let Paces { of: paces, late } = Paces::new(config, &captured, came, elsewhere);
     let longest = phase::longest(came);
-    let mut known =
-        Known { config, lacks: &lacks, others, longest, end, shifted, sends_without_rate: false, paces };
     let mut left = captured.iter().flat_map(|history| &history.departures);
-    known.sends_without_rate = left.any(|left| !known.has_rate(&left.port));
+    let sends_without_rate = left.any(|left| phase::rate_of(config, &left.port).is_none());
+    let known = Known { config, lacks: &lacks, others, longest, end, shifted, sends_without_rate, paces };
     let mut past = Past::new(Others::new(&known, sides, came), late);
     let now: BTreeMap<u64, &FrameHistory> =
         replayed.iter().map(|history| (history.number, history)).collect();

@@ -24,7 +24,7 @@ struct Place {
 impl Place {
     /// Whether the order of all others is the same.
     fn is_same_without(&self, these: &BTreeSet<u64>) -> bool {
-        let others = |order: &'_ [u64]| {
+        let others = |order: &[u64]| {
             order.iter().filter(|number| !these.contains(number)).copied().collect::<Vec<u64>>()
         };
         others(&self.before) == others(&self.after)

@@ -3,7 +3,7 @@
 //! shows. Else what the file does not tell may have made it so ([`excuse`]).
 
 use super::super::others::LCORES;
-use super::super::phase::explained;
+use super::super::phase::{explained, rate_of};
 use super::super::sides::Sides;
 use super::{Finding, Known, Past};
 use weir_dataplane::mmu::headroom::bytes_in;
@@ -86,8 +86,7 @@ pub fn near(known: &Known<'_>, past: &Past<'_>, port: &str) -> u64 {
 /// Whether a frame left at the same moment as in the replay, but for the time in which a port sends what its queue may be apart: a burst that came meanwhile
 /// is behind it on one side only.
 pub fn left_alike(known: &Known<'_>, past: &Past<'_>, [was, is]: [&Departure; 2]) -> bool {
-    let rate = known.config.ports.iter().find(|port| port.name == was.port).and_then(|port| port.rate.bps());
-    rate.is_some_and(|rate| {
+    rate_of(known.config, &was.port).is_some_and(|rate| {
         let apart = was.queued.abs_diff(is.queued).saturating_sub(was.rounding().max(is.rounding()));
         bytes_in(rate, apart) <= near(known, past, &was.port)
     })

@@ -10,6 +10,7 @@ pub mod verdict;
 
 use super::compare::Lacks;
 use super::others::{OtherFrames, Others};
+use super::phase::rate_of;
 use super::sides::Sides;
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -110,7 +111,7 @@ pub struct Past<'a> {
 impl Known<'_> {
     /// The configuration says how fast a port sends.
     pub fn has_rate(&self, name: &str) -> bool {
-        self.config.ports.iter().any(|port| port.name == name && port.rate.bps().is_some())
+        rate_of(self.config, name).is_some()
     }
 }
 
