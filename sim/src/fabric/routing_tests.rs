@@ -208,6 +208,33 @@ fn frames_that_are_under_way_when_routes_change_do_not_go_back() {
     assert!(back.why.iter().any(|w| w.contains("leads back by the port it came by")), "{:?}", back.why);
 }
 
+/// While a link is down there is one path, and no switch has a choice. What was sent then still goes by its flow's own path when the link is
+/// back: by that of before, if the link that failed is not on it.
+#[test]
+fn a_link_that_a_flow_does_not_use_may_fail_and_be_repaired() {
+    let of = |seed: u64, failure: &str| {
+        play(&format!(
+            "name = \"t\"\nstop_time = \"5ms\"\nseed = {seed}\n[topology]\nkind = \"custom\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s0\", \
+             \"s1\", \"s2\", \"s3\"]\nlinks = [{{ a = \"h0\", b = \"s0\", delay = \"20us\" }}, {{ a = \"h1\", b = \"s1\" }}, {{ a = \"s0\", b = \
+             \"s2\", delay = \"5us\" }}, {{ a = \"s2\", b = \"s1\" }}, {{ a = \"s0\", b = \"s3\" }}, {{ a = \"s3\", b = \"s1\" }}]\n{failure}\
+             [host]\ntimeout = \"500us\"\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"2MB\"\nstart = \"2us\"\n"
+        ))
+    };
+    let failure =
+        "[routing]\nconvergence = \"1us\"\n[[failure]]\na = \"s0\"\nb = \"s3\"\nat = 1\nrepair = \"100us\"\n";
+    let by_the_other = (0..8).filter(|seed| {
+        let whole = of(*seed, "");
+        let unused = carried(&whole, "s0", "s3") == 0;
+        if unused {
+            let failed = of(*seed, failure);
+            assert_eq!(failed.flows[0].fct_ns, whole.flows[0].fct_ns, "{seed}");
+            assert_eq!((failed.flows[0].resent, carried(&failed, "s0", "s3")), (0, 0), "{seed}");
+        }
+        unused
+    });
+    assert!(by_the_other.count() > 1);
+}
+
 #[test]
 fn without_any_path_frames_are_dropped_by_name() {
     let text = "[routing]\nconvergence = \"10us\"\n[[failure]]\na = \"s0\"\nb = \"s2\"\nat = \"20us\"\n[[failure]]\na = \

@@ -168,6 +168,8 @@ pub(super) struct Fabric<'a> {
     pub(super) there: Vec<bool>,
     pub(super) collectives: Arc<Collectives>,
     pub(super) routes: Arc<Routes>,
+    /// Where a frame goes may depend on its flow: some switch has a choice, or may have one when links fail and are repaired.
+    pub(super) by_flow: bool,
     /// When which link goes down or up.
     pub(super) failures: Vec<LinkChange>,
     /// First address of each host, shifted, with its number; sorted.
@@ -326,6 +328,7 @@ impl<'a> Fabric<'a> {
             plan: Arc::new(plan),
             there,
             collectives: Arc::new(collectives),
+            by_flow: routes.has_choices() || !failures.is_empty(),
             routes: Arc::new(routes),
             failures,
             owners: owners.into(),
@@ -388,7 +391,7 @@ impl<'a> Fabric<'a> {
         }
         let mac = Mac(*frame.first_chunk()?).to_u64() & self.address_mask;
         let at = self.owner_of(mac >> 8)?;
-        let flow = if self.routes.has_choices() { routes::flow_of(frame, self.address_mask) } else { 0 };
+        let flow = if self.by_flow { routes::flow_of(frame, self.address_mask) } else { 0 };
         Some(Address { host: self.owners[at].1 as u32, flow })
     }
 

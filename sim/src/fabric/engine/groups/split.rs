@@ -65,6 +65,7 @@ impl<'a> Fabric<'a> {
             there: Vec::new(),
             collectives: Arc::clone(&self.collectives),
             routes: Arc::clone(&self.routes),
+            by_flow: self.by_flow,
             failures: Vec::new(),
             owners: Arc::clone(&self.owners),
             address_mask: self.address_mask,
