@@ -4,7 +4,7 @@ const T = DATA.timeline;
 /// Orders in time. Those that were carried out are marks, whose numbers are theirs.
 const ORDERS = [...DATA.orders].sort((a, b) => a.planned - b.planned);
 const MARKS = ORDERS.filter((order) => order.at !== null).map((order, i) => ({ at: order.at, name: `${i + 1}: ${order.order}, ${time(order.at)}` }));
-const CAUSES = { compute: PALETTE[0], pause: PALETTE[3], retransmission: PALETTE[5], queue: PALETTE[1], none: PALETTE[2] };
+const CAUSES = Object.fromEntries(DATA.causes.map((cause, i) => [cause, PALETTE[i]]));
 /// The collective whose steps are drawn.
 let chosen = 0;
 
@@ -34,14 +34,14 @@ function collectives() {
   mark();
 }
 
-/// A bar for each step of the chosen collective, from its first message to its last byte, in the colour of what held its straggler up.
+/// A bar for each step of the chosen collective, from its first message to its last byte, in the colour of what its last message was late by.
 function steps() {
   const holder = $("steps"), of = DATA.collectives[chosen];
   holder.replaceChildren();
   if (!of || of.start_ns === null) return nothing(holder, "Nothing of it was sent.");
   const { kind, workload, steps: list, steps_total: total, start_ns: start } = of;
   $("steps-of").replaceChildren(`Steps of ${kind}, workload ${workload}`, element("span", (list.length < total ? `the first ${count(list.length)} of ${count(total)}; ` : "")
-    + "since its start; colour: what held the sender of the last message up", "quiet"));
+    + "since its start; colour: what made its last message late", "quiet"));
   const tall = Math.max(4, Math.min(15, Math.floor(480 / list.length)));
   const every = Math.ceil(12 / tall), gap = tall > 8 ? 2 : 0.5;
   const begun = list.filter((s) => s.start_ns !== null);
@@ -54,7 +54,7 @@ function steps() {
     const from = x(s.start_ns - start), to = x((s.end_ns ?? DATA.end_ns) - start);
     const cause = s.straggler?.cause;
     const bar = svg("rect", { x: from, y: top + gap, width: Math.max(to - from, 1), height: tall - 2 * gap, fill: CAUSES[cause] ?? "#c3cbd5" });
-    const last = s.straggler ? `last from ${s.straggler.host} (flow ${s.straggler.flow}): ${cause === "none" ? "not late" : `${cause}, late by ${time(s.straggler.late_ns)}`}` : "has not ended";
+    const last = s.straggler ? `last: flow ${s.straggler.flow}, ${cause === "none" ? "not late" : `late by ${time(s.straggler.late_ns)} (${cause}, ${s.straggler.host})`}` : "has not ended";
     bar.addEventListener("mousemove", (event) => tip(event, [[`step ${s.step}: ${count(s.messages)} messages`],
       [s.end_ns === null ? `from ${time(s.start_ns)}` : `${time(s.start_ns)} to ${time(s.end_ns)}: ${time(s.end_ns - s.start_ns)}`], [last, CAUSES[cause]]]));
     bar.addEventListener("mouseleave", (event) => tip(event, null));

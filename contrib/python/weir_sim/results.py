@@ -144,10 +144,8 @@ def queues(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame
             rows = [("sampled", s["at_ns"], max(s["queues"], default=0)) for s in report["samples"]]
         else:
             timeline = report["timeline"]
-            series = [s["values"] for s in timeline["depths"]]
-            periods = max(map(len, series), default=0)
-            # Queues shorter than a fiftieth of the longest are not in the report; where there are none, it was empty.
-            peaks = [max((s[k] for s in series if k < len(s)), default=0) for k in range(periods)] or [0]
+            # It is empty where nothing ever waited.
+            peaks = timeline["depth_max"] or [0]
             rows = [("peak", k * timeline["period_ns"], peak) for k, peak in enumerate(peaks)]
         table = pd.DataFrame(rows, columns=["kind", "at_ns", "bytes"])
         for at, (key, value) in enumerate(run.items()):

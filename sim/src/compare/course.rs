@@ -56,11 +56,7 @@ impl Course {
         let (fct_ns, slowdown_milli) = done.unzip();
         let (mut depths, mut period_ns, mut depths_end_ns) = (Vec::new(), 0, 0);
         if let Some(timeline) = timeline {
-            let series = &timeline.depths;
-            let periods = series.iter().map(|s| s.values.len()).max().unwrap_or(0);
-            let longest = |k| series.iter().filter_map(|s| s.values.get(k).copied()).max().unwrap_or(0);
-            (depths, period_ns) = ((0..periods).map(longest).collect(), timeline.period_ns);
-            depths_end_ns = end_ns;
+            (depths, period_ns, depths_end_ns) = (timeline.depth_max.clone(), timeline.period_ns, end_ns);
         }
         Self {
             fct_ns,

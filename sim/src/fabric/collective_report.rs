@@ -96,6 +96,55 @@ pub struct Straggler {
     pub late_ns: u64,
 }
 
+/// What a message, or a whole collective, was late by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LateBy {
+    /// Its rank computed.
+    Compute,
+    /// At flow level: other flows on its links.
+    Contention,
+    /// The line of a host is slower or longer than others of the collective.
+    Line,
+    /// It was not late.
+    None,
+    /// Its host was held back by PFC.
+    Pause,
+    /// Everything else on the way, the rate of congestion control included.
+    Queue,
+    /// It was sent again in part.
+    Retransmission,
+    /// Its rank began late.
+    Start,
+}
+
+impl LateBy {
+    /// In the order of the colours they have on the page.
+    pub(super) const ALL: [Self; 8] = [
+        Self::Compute,
+        Self::Queue,
+        Self::None,
+        Self::Pause,
+        Self::Start,
+        Self::Retransmission,
+        Self::Contention,
+        Self::Line,
+    ];
+
+    /// As reports call it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Contention => "contention",
+            Self::Line => "line",
+            Self::None => "none",
+            Self::Pause => "pause",
+            Self::Queue => "queue",
+            Self::Retransmission => "retransmission",
+            Self::Start => "start",
+        }
+    }
+}
+
 impl CollectiveResult {
     /// Without its course.
     pub fn summary(&self) -> CollectiveSummary {
@@ -173,12 +222,12 @@ pub(super) struct Known {
     /// Time its host was held back while it was sent, ns.
     pub paused: Nanos,
     /// The cause of what it took longer than alone for no other cause.
-    pub slowed: &'static str,
+    pub slowed: LateBy,
 }
 
 impl Known {
     /// Of a message that was not held back, and takes longer than alone for `slowed`.
-    pub fn of(plan: &Plan, planned: &Planned, part: Part, slowed: &'static str) -> Self {
+    pub fn of(plan: &Plan, planned: &Planned, part: Part, slowed: LateBy) -> Self {
         // An engine is no rank: it has no line of its own here.
         let to = if planned.seat.is_some() { planned.from } else { planned.to };
         Self {
@@ -194,9 +243,6 @@ impl Known {
         }
     }
 }
-
-/// The cause of what takes longer on a slower or longer line.
-const LINE: &str = "line";
 
 /// How computations began, by their hosts and ends.
 type Ended = BTreeMap<(u32, Nanos), Began>;
@@ -274,7 +320,7 @@ impl Sent<'_> {
     }
 
     /// What it lost on its way since `from`, and by what. `begun`: an engine has heard of all ranks.
-    fn lost(&self, course: &Course<'_>, from: Nanos, begun: Nanos) -> [(&'static str, Nanos); 4] {
+    fn lost(&self, course: &Course<'_>, from: Nanos, begun: Nanos) -> [(LateBy, Nanos); 4] {
         let taken = self.end().unwrap_or(0).saturating_sub(from);
         let waited = if self.known.to_engine { begun.saturating_sub(from) } else { 0 };
         let excess = taken.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited);
@@ -291,32 +337,33 @@ impl Sent<'_> {
         let line =
             (payload / u128::from(rate.max(1)) - payload / u128::from(best.rate.max(1))) as Nanos + cables;
         [
-            ("retransmission", resent),
-            ("pause", paused),
+            (LateBy::Retransmission, resent),
+            (LateBy::Pause, paused),
             (self.known.slowed, queued - waited),
-            (LINE, line.min(taken) + waited),
+            (LateBy::Line, line.min(taken) + waited),
         ]
     }
 
     /// What it lost most time by, and how much. `since`: the first message of its step could be sent then, and the last at `begun`.
-    fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (&'static str, Nanos) {
+    fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (LateBy, Nanos) {
         let Wait { computed, late, .. } = self.wait(course, since);
-        let before = [("start", late), ("compute", computed)];
+        let before = [(LateBy::Start, late), (LateBy::Compute, computed)];
         let lost = self.lost(course, self.flow.start_ns.unwrap_or(0), begun);
         let most = before.into_iter().chain(lost).rev().max_by_key(|(_, ns)| *ns);
-        most.filter(|(_, ns)| *ns > 0).unwrap_or(("none", 0))
+        most.filter(|(_, ns)| *ns > 0).unwrap_or((LateBy::None, 0))
     }
 
     /// Whose doing it is, if this is the cause.
-    fn by(&self, cause: &'static str) -> (u32, &str) {
-        match cause == LINE && self.known.lines[1] < self.known.lines[0] {
+    fn by(&self, cause: LateBy) -> (u32, &str) {
+        match cause == LateBy::Line && self.known.lines[1] < self.known.lines[0] {
             true => (self.known.ends.1, &self.flow.to),
             false => (self.known.ends.0, &self.flow.from),
         }
     }
 
-    fn straggler(&self, cause: &'static str, late_ns: Nanos) -> Straggler {
-        Straggler { host: self.by(cause).1.to_owned(), flow: self.flow.id, cause, late_ns }
+    fn straggler(&self, cause: LateBy, late_ns: Nanos) -> Straggler {
+        let host = self.by(cause).1.to_owned();
+        Straggler { host, flow: self.flow.id, cause: cause.word(), late_ns }
     }
 }
 
@@ -435,7 +482,7 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         let (end, before) = *pair.get(at.checked_sub(1)?)?;
         (Some(end) > message.flow.start_ns).then_some((end, before))
     };
-    let mut added: BTreeMap<(u32, &'static str), (Nanos, Sent<'_>)> = BTreeMap::new();
+    let mut added: BTreeMap<(u32, LateBy), (Nanos, Sent<'_>)> = BTreeMap::new();
     let (mut at, mut left) = (Some(last), all.len());
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
@@ -447,7 +494,7 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         }
         let host = message.known.ends.0;
         let wait = message.wait(course, from);
-        let before = [("start", wait.late), ("compute", wait.computed)];
+        let before = [(LateBy::Start, wait.late), (LateBy::Compute, wait.computed)];
         let lost = message.lost(course, message.flow.start_ns.unwrap_or(0), begun);
         before.into_iter().chain(lost).for_each(|(cause, ns)| add(cause, ns));
         // Whose rank began late waited for nobody. What takes no time at all would be found again.
@@ -456,7 +503,7 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
     }
     let most = added.into_iter().rev().max_by_key(|(_, (ns, _))| *ns);
     most.map(|((_, cause), (ns, message))| match ns {
-        0 => last.straggler("none", 0),
+        0 => last.straggler(LateBy::None, 0),
         _ => message.straggler(cause, ns),
     })
 }

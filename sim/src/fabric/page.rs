@@ -1,6 +1,6 @@
 //! The report as one HTML page.
 
-use super::collective_report::CollectiveResult;
+use super::collective_report::{CollectiveResult, LateBy};
 use super::latency::{Distribution, Latency, LatencyOf, PARTS};
 use super::orders::OrderResult;
 use super::report::{FlowResult, Report, Spread};
@@ -59,7 +59,7 @@ impl Report {
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
             "level": self.level, "links": links, "links_total": links_total,
             "cdf": cdf, "classes": self.classes(), "latency": self.latency.as_ref().map(latency),
-            "collectives": self.longest_collectives(), "collectives_total": self.collectives.len(),
+            "causes": LateBy::ALL.map(LateBy::word), "collectives": self.longest_collectives(), "collectives_total": self.collectives.len(),
             "orders": self.orders.iter().take(ROWS).map(order_row).collect::<Vec<_>>(), "orders_total": self.orders.len(),
         })
     }
@@ -264,6 +264,12 @@ mod tests {
         assert_eq!(collectives[0]["busbw_bytes_per_s"], all.figures.busbw_bytes_per_s.unwrap());
         assert_eq!(collectives[0]["steps"].as_array().unwrap().len(), 8, "2 (n - 1)");
         assert_eq!(collectives[0]["steps"], serde_json::to_value(&all.steps).unwrap());
+        // Each has a colour.
+        let causes: Vec<_> = page["causes"].as_array().unwrap().iter().map(|c| c.as_str().unwrap()).collect();
+        assert!(
+            all.steps.iter().all(|s| causes.contains(&s.straggler.as_ref().unwrap().cause)),
+            "{causes:?}"
+        );
         let orders: Vec<_> = page["orders"]
             .as_array()
             .unwrap()

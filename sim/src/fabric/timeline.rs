@@ -32,6 +32,8 @@ pub struct Timeline {
     pub period_ns: Nanos,
     /// Longest queue of a port within each period, bytes; the ports with the longest queues.
     pub depths: Vec<Series>,
+    /// The same of any port of all; empty: nothing ever waited.
+    pub depth_max: Vec<u64>,
     /// The same of `rates`: long enough for several frames.
     pub rate_period_ns: Nanos,
     /// Payload delivered in order within each period, bit/s: of each flow if they are few, else of the
@@ -387,6 +389,8 @@ impl TimelineRecorder {
         let ports = self.ports.len();
         let (queues, rates) = self.lanes.lanes.split_at(ports);
         let longest = queues.iter().flatten().map(|queue| queue.total()).max().unwrap_or(0);
+        let depth_max = |at| queues.iter().flatten().map(|queue| queue.buckets.get(at)).max().unwrap_or(0);
+        let depth_max = if longest > 0 { (0..=last).map(depth_max).collect() } else { Vec::new() };
         let queues = largest(queues, MAX_DEPTHS).into_iter();
         let shown = queues.filter(|(_, queue)| queue.total() > longest / SHOWN_PART);
         let depths = shown.map(|(i, queue)| {
@@ -400,6 +404,7 @@ impl TimelineRecorder {
         Timeline {
             period_ns,
             depths: depths.collect(),
+            depth_max,
             rate_period_ns,
             rates,
             pauses: self.pauses,
@@ -487,6 +492,21 @@ mod tests {
         timeline.depth(0, 150, 7);
         timeline.depth(0, 550, 3);
         assert_eq!(timeline.finish(800).depths[0].values, [0, 7, 7, 7, 7, 3, 3]);
+    }
+
+    #[test]
+    fn the_longest_queue_is_that_of_any_port() {
+        let port = |i: usize| PortName { node: "s0".into(), port: i, peer: format!("h{i}") };
+        let mut timeline = TimelineRecorder::new((0..20).map(port).collect(), Vec::new());
+        (0..16).for_each(|long| timeline.depth(long, 0, 1000));
+        (0..16).for_each(|long| timeline.depth(long, 128, 0));
+        // Neither is among those that are shown: others had more, and it had too little.
+        timeline.depth(16, 260, 900);
+        timeline.depth(16, 390, 0);
+        timeline.depth(17, 520, 9);
+        let t = timeline.finish(600);
+        assert_eq!((t.depths.len(), t.depth_max), (MAX_DEPTHS, vec![1000, 1000, 900, 900, 9]));
+        assert!(TimelineRecorder::new(vec![port(0)], Vec::new()).finish(600).depth_max.is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::event_loop::Event;
 use super::world::{Fabric, SwitchNode};
-use crate::fabric::collective_report::{self, Known};
+use crate::fabric::collective_report::{self, Known, LateBy};
 use crate::fabric::congestion;
 use crate::fabric::deadlock::{self, Holding, Place};
 use crate::fabric::orders;
@@ -253,7 +253,7 @@ impl Fabric<'_> {
     /// What is known of a part of a collective.
     fn known(&self, planned: &Planned) -> Option<Known> {
         let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
-        planned.part.map(|part| Known { paused, ..Known::of(&self.plan, planned, part, "queue") })
+        planned.part.map(|part| Known { paused, ..Known::of(&self.plan, planned, part, LateBy::Queue) })
     }
 
     /// Counters of all ports of all switches.

@@ -3,7 +3,7 @@
 use super::hybrid::Packets;
 use super::scope;
 use super::world::{NEVER, Sending, World};
-use crate::fabric::collective_report::{self, Known};
+use crate::fabric::collective_report::{self, Known, LateBy};
 use crate::fabric::level::Level;
 use crate::fabric::play::Undivided;
 use crate::fabric::report::{FlowResult, LinkResult, Report, Spread};
@@ -54,7 +54,7 @@ impl World<'_> {
                 let known = parts[id as usize].as_mut();
                 known
                     .into_iter()
-                    .for_each(|known| *known = Known { paused, slowed: "queue", done: None, ..*known });
+                    .for_each(|known| *known = Known { paused, slowed: LateBy::Queue, done: None, ..*known });
             }
             timeline = std::mem::take(&mut report.timeline);
             computations.extend(facts.computations);
@@ -92,7 +92,7 @@ impl World<'_> {
     /// What a flow is a part of.
     fn part(&self, planned: &Planned) -> Option<Known> {
         let done = known(self.outcomes[planned.flow.id as usize].done);
-        planned.part.map(|part| Known { done, ..Known::of(&self.plan, planned, part, "contention") })
+        planned.part.map(|part| Known { done, ..Known::of(&self.plan, planned, part, LateBy::Contention) })
     }
 
     fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, &Sending>) -> FlowResult {
