@@ -94,6 +94,10 @@ fn share_of(whole: Nanos, ppm: u32) -> Nanos {
 pub struct TxCounters {
     /// PFC frames.
     pub pfc_frames: u64,
+    /// Those of them that paused a priority or more, or refreshed its pause.
+    pub xoff_frames: u64,
+    /// Those that resumed a priority or more.
+    pub xon_frames: u64,
     /// Frames that paused this priority or refreshed its pause.
     pub xoff: [u64; PRIORITIES],
     /// Frames that resumed this priority.
@@ -212,6 +216,8 @@ impl Generator {
             self.counters.xon[priority] += 1;
         }
         self.counters.pfc_frames += 1;
+        self.counters.xoff_frames += u64::from(xoff != 0);
+        self.counters.xon_frames += u64::from(xon != 0);
         self.told = wanted;
         self.changed = 0;
         self.next_refresh = bits(wanted).map(|p| self.refresh_at[p]).min().unwrap_or(NEVER);

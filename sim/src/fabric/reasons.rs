@@ -197,6 +197,14 @@ fn no_pfc(report: &Report, config: &Config, limit: &str) -> Option<String> {
         (true, false) => format!("`static_th`, or {limit}"),
         (false, false) => limit.to_owned(),
     };
+    let (above, most) = fullest(report, |p| p.headroom_peak)?;
+    if most.headroom_peak > 0 {
+        return Some(format!(
+            "{none}, although a lossless priority group ({} port {}) was above its limit ({limit}) by up to {} bytes of headroom: a port \
+             sends no pause that its `pfc` does not enable, nor one that is over before the line to its peer is free.",
+            above.name, most.port, most.headroom_peak
+        ));
+    }
     Some(format!(
         "{none}: the fullest lossless priority group ({} port {}) held {} shared bytes, and no \
          group reached its limit ({limit}) of the {} shared bytes.",
@@ -243,7 +251,7 @@ fn no_mark(report: &Report) -> Option<String> {
         report.ports().flat_map(|(switch, port)| port.marking.iter().map(move |q| (switch, port, q)));
     // The one whose frames were chosen, that went furthest beyond where its own marking begins, or that was the longest.
     let longest = queues.max_by_key(|(_, _, q)| (q.chosen, q.depth.saturating_sub(q.kmin), q.depth));
-    let Some((switch, port, MarkingQueue { queue, depth, kmin, mark, chosen })) = longest else {
+    let Some((switch, port, MarkingQueue { queue, depth, is_alone, kmin, mark, chosen })) = longest else {
         return Some("Nothing was marked: no queue has a marking profile.".into());
     };
     let place = format!("queue {queue} of {} port {}", switch.name, port.port);
@@ -256,12 +264,19 @@ fn no_mark(report: &Report) -> Option<String> {
         format!(
             "Nothing was marked although {chosen} of {place} should have been ({begins}): they are not ECN capable."
         )
-    } else if depth <= kmin {
+    } else if depth <= kmin && *is_alone {
         format!("Nothing was marked: {place} held {depth} bytes at most; {begins}.")
-    } else {
+    } else if depth <= kmin {
+        format!("Nothing was marked: {place} held no more than {depth} bytes; {begins}.")
+    } else if *is_alone {
         format!(
             "Nothing was marked although {place} held up to {depth} bytes ({begins}): no frame {met} more, or chance spared those \
              that did."
+        )
+    } else {
+        format!(
+            "Nothing was marked: no frame of {place} {met} more than {kmin} bytes ({begins}), or chance spared those that did. With what \
+             waited beside it, it held up to {depth} bytes."
         )
     })
 }

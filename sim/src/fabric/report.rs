@@ -303,9 +303,9 @@ pub struct PortResult {
     pub marked: u64,
     /// Frames dropped, by reason.
     pub drops: BTreeMap<&'static str, u64>,
-    /// Pause frames sent (refreshes counted), resume frames sent, by all priorities together.
+    /// PFC frames sent that pause a priority or more (refreshes counted).
     pub pfc_tx_xoff: u64,
-    /// See `pfc_tx_xoff`.
+    /// PFC frames sent that resume a priority or more; one that does both is among both.
     pub pfc_tx_xon: u64,
     /// PFC frames received.
     pub pfc_rx: u64,
@@ -337,9 +337,11 @@ pub struct PortResult {
 pub struct MarkingQueue {
     /// Its number.
     pub queue: usize,
-    /// Bytes of frames that it held at most, as its marking counts them, or no less than that: of several queues of a port, the peak of
-    /// all at once and, but for crossbars, what each was charged at most bound it.
+    /// Bytes of frames that it held at most, as its marking counts them, if `is_alone`; else it held no more: the peak of all queues of the
+    /// port at once and, but for crossbars, what it was charged at most bound it.
     pub depth: u64,
+    /// No other queue of the port has held anything.
+    pub is_alone: bool,
     /// Frames that its marking chose, whether they could be marked or not.
     pub chosen: u64,
     /// Where marking begins.

@@ -155,7 +155,8 @@ fn what_was_not_marked_is_judged_queue_by_queue() {
     let each = said(&file(["110KB", "110KB"], &[("h0", 3), ("h1", 0), ("h2", 0)]));
     assert!(each.starts_with("Nothing was marked: queue "), "{each}");
     assert!(
-        each.ends_with(" bytes at most; a frame is marked that leaves more than 110000 behind."),
+        each.contains(" held no more than ")
+            && each.ends_with(" bytes; a frame is marked that leaves more than 110000 behind."),
         "{each}"
     );
     let zero = [("h0", 0), ("h1", 0)];
@@ -216,6 +217,71 @@ fn what_was_not_marked_is_judged_by_bytes_of_frames() {
             )
     };
     assert!(why.iter().any(says), "{why:?}");
+}
+
+/// What waits beside a queue, and cells, bound what it held from above: that is not told as what it held.
+#[test]
+fn what_a_queue_held_is_not_made_up_of_what_waited_beside_it() {
+    let flow = |from: usize, class: &str| {
+        format!("[[workload]]\nkind = \"flow\"\nfrom = \"h{from}\"\nto = \"h4\"\nbytes = \"100KB\"\n{class}")
+    };
+    let other = "priority = 0\ndscp = 0\n";
+    let text = format!(
+        "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[switch.config.port_defaults]\nmtu = 1600\n\
+         [switch.config.buffer]\nsize = \"8MiB\"\ncell_bytes = 1024\n[[switch.config.wred]]\nname = \"roce\"\nkmin = \"200KB\"\n\
+         kmax = \"300KB\"\npmax = \"100%\"\n{}{}{}{}",
+        flow(0, ""),
+        flow(1, ""),
+        flow(2, other),
+        flow(3, other)
+    );
+    let report = play(&text).unwrap();
+    let why = report.why.iter().find(|why| why.starts_with("Nothing was marked")).unwrap();
+    assert_eq!(
+        why,
+        "Nothing was marked: no frame of queue 3 of s0 port 4 left more than 200000 bytes (a frame is marked that leaves more than \
+         200000 behind), or chance spared those that did. With what waited beside it, it held up to 301056 bytes."
+    );
+}
+
+/// A pause that is over before it could be sent is no frame, and the group was above its limit all the same.
+#[test]
+fn a_limit_that_was_reached_without_a_pause_is_told() {
+    let text = "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[host]\npayload = 4096\n\
+                [switch.config.port_defaults]\nmtu = 4300\n[switch.config.buffer]\nsize = \"2MiB\"\n\
+                [[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = 3000\nreserved = 0\nxon_offset = 0\n\
+                [[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h0\"\nbytes = \"400KB\"\nreliable = false\npriority = 0\n\
+                dscp = 0\n[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h2\"\nbytes = 4096\nstart = \"5us\"\nreliable = false\n";
+    let report = play(text).unwrap();
+    assert_eq!((report.pauses(), report.switches[0].ports[0].headroom_peak), (0, 4154));
+    let says = "No PFC was sent, although a lossless priority group (s0 port 0) was above its limit (`static_th`) by up to 4154 bytes of \
+                headroom: ";
+    assert!(report.why.iter().any(|why| why.starts_with(says)), "{:?}", report.why);
+}
+
+/// Two priorities that fill one group are paused by it in one frame: it is one where it is sent and where it is heard, and neither priority
+/// is told that it is not held back.
+#[test]
+fn several_priorities_of_one_group_are_paused_together() {
+    let text = |priority: usize, dscp: usize| {
+        format!(
+            "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[switch.config.qos]\n\
+             dscp_to_tc = {{ \"*\" = 0, \"26\" = 3, \"24\" = 2, \"48\" = 6 }}\ntc_to_pg = {{ \"*\" = 0, \"2\" = 3, \"3\" = 3, \"6\" = 6 }}\n\
+             pfc_to_pg = {{ \"2\" = 3, \"3\" = 3 }}\n[switch.config.port_defaults]\nmtu = 1600\npfc = {{ enable = [2, 3] }}\n\
+             [switch.config.buffer]\nsize = \"1MiB\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -3\n\
+             [[switch.config.buffer.queue]]\nqueues = \"2\"\nprofile = \"egress_lossless\"\n[[workload]]\nkind = \"incast\"\n\
+             to = \"h3\"\nbytes = \"300KB\"\npriority = {priority}\ndscp = {dscp}\n"
+        )
+    };
+    let report = play(&text(2, 24)).unwrap();
+    assert!(!report.why.iter().any(|why| why.contains("priority group")), "{:?}", report.why);
+    let port = &report.switches[0].ports[0];
+    assert!(report.hosts[0].paused_ns[2] > 0 && report.pauses() > 0);
+    assert_eq!(port.pfc_tx_xoff + port.pfc_tx_xon, report.hosts[0].pfc_rx);
+    let apart = play(&text(5, 24)).unwrap().why;
+    let says = "Frames of priority 5 with DSCP 24 are in priority group 3 of s0, whose pauses hold back priorities 2, 3 of a host: not them. \
+                Remedy: `priority = 2` in their [[workload]].";
+    assert!(apart.iter().any(|why| why == says), "{apart:?}");
 }
 
 /// What a switch with the same configuration would be warned of is told with its line, once, however many switches have it.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use weir_config::{Config, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
-use weir_dataplane::mmu::{Admission, PgIx};
+use weir_dataplane::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
 use weir_endpoint::flow::{HeldBack, Received, Sent, Unanswered};
@@ -430,16 +430,26 @@ impl Fabric<'_> {
             let Some(s) = to.node.checked_sub(self.plan.hosts) else { continue };
             let port = &self.switches[s].config.ports[to.port];
             let group = |dscp: usize| port.maps.tc_to_pg[usize::from(port.maps.dscp_to_tc[dscp])];
-            let paused = group(dscp.into());
-            if !port.trust.contains(&Trust::Dscp) || paused == priority || port.pfc.enable >> paused & 1 == 0
-            {
+            // Priorities that the group of a DSCP pauses, a bit each.
+            let pauses = |dscp: usize| {
+                let of_group = |p: &u8| port.maps.pfc_to_pg[usize::from(*p)] == group(dscp);
+                (0..PRIORITIES as u8).filter(of_group).fold(0, |mask, p| mask | 1 << p) & port.pfc.enable
+            };
+            let paused = pauses(dscp.into());
+            if !port.trust.contains(&Trust::Dscp) || paused == 0 || paused >> priority & 1 == 1 {
                 continue;
             }
-            let other = (0..64).find(|dscp| group(*dscp) == priority);
+            let own = port.maps.pfc_to_pg[usize::from(priority)];
+            let other = (0..64).find(|dscp| group(*dscp) == own);
             let other = other.map_or(String::new(), |dscp| format!(", or `dscp = {dscp}`"));
+            let first = paused.trailing_zeros();
+            let list: Vec<String> =
+                (0..PRIORITIES).filter(|p| paused >> p & 1 == 1).map(|p| p.to_string()).collect();
+            let (word, list) = (if list.len() == 1 { "priority" } else { "priorities" }, list.join(", "));
             told.insert(format!(
-                "Frames of priority {priority} with DSCP {dscp} are in priority group {paused} of {}, whose pauses hold back \
-                 priority {paused} of a host: not them. Remedy: `priority = {paused}` in their [[workload]]{other}.",
+                "Frames of priority {priority} with DSCP {dscp} are in priority group {} of {}, whose pauses hold back {word} {list} of a \
+                 host: not them. Remedy: `priority = {first}` in their [[workload]]{other}.",
+                group(dscp.into()),
                 self.plan.names[to.node]
             ));
         }
@@ -515,6 +525,7 @@ impl Fabric<'_> {
         let port = |i: usize| {
             let id = PortId(i as u16);
             let (stats, g) = (node.part(i).stats(id), node.part(i).gauges(id, self.ns()));
+            let pfc = node.part(i).generator(id).counters();
             // What an output marks, and loses, is in the memories of all inputs.
             let all =
                 |of: fn(&PortStats) -> u64| node.parts.iter().map(|part| of(part.stats(id))).sum::<u64>();
@@ -529,9 +540,15 @@ impl Fabric<'_> {
                 let wred = node.config.ports[i].queues[queue].wred?;
                 // Of a crossbar some of it has left the inputs, and is charged to nobody.
                 let charged = node.core.is_none().then_some(g.queue_peak[queue]);
+                let held = |queue: usize| {
+                    let views =
+                        node.parts.iter().map(|part| part.admission().queue_view(QueueIx::of(id, queue)));
+                    views.map(|view| view.peak.peak(PERSISTENT)).sum::<u64>()
+                };
                 Some(MarkingQueue {
                     queue,
                     depth: node.gauges[i].max.min(charged.unwrap_or(u64::MAX)),
+                    is_alone: (0..PRIORITIES).all(|other| other == queue || held(other) == 0),
                     chosen: node.parts.iter().map(|part| part.stats(id).ecn_selected[queue]).sum(),
                     kmin: wred.kmin,
                     mark: wred.mark,
@@ -549,8 +566,8 @@ impl Fabric<'_> {
                 queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
                 marked: all(|stats| stats.ecn_marked.iter().sum()),
                 drops: reasons.map(|(reason, count)| (reason.name(), count)).collect(),
-                pfc_tx_xoff: sum(&g.pfc_tx_xoff),
-                pfc_tx_xon: sum(&g.pfc_tx_xon),
+                pfc_tx_xoff: pfc.xoff_frames,
+                pfc_tx_xon: pfc.xon_frames,
                 pfc_rx: g.pfc_rx_frames,
                 tx_paused_ns: Some(max(&g.tx_paused_ns)),
                 rx_paused_ns: Some(max(&g.rx_paused_ns)),
