@@ -446,6 +446,50 @@ fn no_flow_is_faster_than_alone() {
     }
 }
 
+/// A line is busy to the picosecond: frames that take less than a nanosecond follow one another, at hosts, at switches, and through a trunk
+/// that several hosts fill.
+#[test]
+fn frames_of_less_than_a_nanosecond_leave_back_to_back() {
+    let flow = |from: usize, to: usize, bytes: u64| {
+        format!(
+            "[[workload]]\nkind = \"flow\"\nfrom = \"h{from}\"\nto = \"h{to}\"\nbytes = {bytes}\nreliable = false\n"
+        )
+    };
+    for (rate, payload) in [("800G", 4), ("1600G", 64), ("3200G", 64), ("3200G", 256)] {
+        for rest in
+            ["", "[switch]\nforwarding = \"cut_through\"\n", "[switch]\ncore = \"islip\"\nspeedup = 2\n"]
+        {
+            let report = play(&format!(
+                "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nrate = \"{rate}\"\n[host]\n\
+                 payload = {payload}\n[switch.config.port_defaults]\nmtu = 1600\n{rest}{}",
+                flow(0, 1, 2000 * payload)
+            ));
+            let (flow, sent) = (&report.flows[0], report.links.iter().find(|l| l.from == "h0").unwrap());
+            let (taken, alone) = (flow.fct_ns.unwrap(), flow.ideal_ns.unwrap());
+            assert!(
+                taken <= alone + 8,
+                "{rate} {payload} {rest}: {taken} ns, alone {alone}; busy {}",
+                sent.busy_milli
+            );
+        }
+    }
+    let names = |of: std::ops::Range<usize>| of.map(|h| format!("\"h{h}\"")).collect::<Vec<_>>().join(", ");
+    let links = |of: std::ops::Range<usize>, s: usize| {
+        of.map(|h| format!("{{ a = \"h{h}\", b = \"s{s}\", rate = \"200G\" }}, ")).collect::<String>()
+    };
+    let text = format!(
+        "name = \"t\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [{}]\nswitches = [\"s0\", \"s1\"]\nlinks = [{}{}{{ a = \
+         \"s0\", b = \"s1\", rate = \"1600G\" }}]\n[host]\npayload = 64\n[switch.config.port_defaults]\nmtu = 1600\n{}",
+        names(0..16),
+        links(0..8, 0),
+        links(8..16, 1),
+        (0..8).map(|h| flow(h, h + 8, 64_000)).collect::<String>()
+    );
+    let report = play(&text);
+    let late = report.flows.iter().map(|f| f.fct_ns.unwrap() - f.ideal_ns.unwrap()).max().unwrap();
+    assert!(late <= 8 && report.queue_max() < 16 * 130, "{late} ns, {} bytes", report.queue_max());
+}
+
 /// Two failures within one convergence: routes of the first know nothing of the second until its own time has passed, so what goes
 /// that way is lost on the link.
 #[test]

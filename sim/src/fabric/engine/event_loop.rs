@@ -400,7 +400,8 @@ impl Fabric<'_> {
     pub(super) fn schedule_next_wake(&mut self, dir: usize, next: Option<Nanos>) {
         let Some(at) = next else { return };
         let free = self.lines[dir].transmitter.free();
-        if free > self.now && at.saturating_mul(PS) <= free {
+        // What there is by now goes when the line is free, even within this nanosecond.
+        if free > self.now && (at <= self.ns() || at.saturating_mul(PS) <= free) {
             self.await_free(dir);
         } else {
             self.wake_at(dir, at);
