@@ -315,9 +315,9 @@ pub struct PortResult {
     pub rx_paused_ns: Option<u64>,
     /// Most shared bytes a lossless group held.
     pub pg_peak: u64,
-    /// Most headroom bytes a group held.
+    /// Most headroom bytes that were held by the group that came nearest to holding all of its own.
     pub headroom_peak: u64,
-    /// Headroom of its largest lossless group, bytes.
+    /// Headroom of that group, of the largest if none was used, bytes.
     pub headroom: u64,
     /// What it receives into, where each input has a memory of its own; absent: that of the switch.
     #[serde(skip_serializing_if = "Option::is_none")]

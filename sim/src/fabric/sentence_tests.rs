@@ -259,6 +259,39 @@ fn a_limit_that_was_reached_without_a_pause_is_told() {
     assert!(report.why.iter().any(|why| why.starts_with(says)), "{:?}", report.why);
 }
 
+/// What a group held of its headroom is told beside what that group has, whatever another one has.
+#[test]
+fn headroom_in_use_is_of_the_group_that_has_it() {
+    let text = |policy: &str, idle: &str| {
+        format!(
+            "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[switch.config.qos]\n\
+             dscp_to_tc = {{ \"*\" = 0, \"26\" = 3, \"34\" = 4, \"48\" = 6 }}\ntc_to_pg = {{ \"*\" = 0, \"3\" = 3, \"4\" = 4, \"6\" = 6 }}\n\
+             [switch.config.port_defaults]\nmtu = 1600\npfc = {{ enable = [3, 4] }}\n[switch.config.buffer]\nsize = \"4MiB\"\n{policy}\
+             [[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"10KB\"\n[[switch.config.buffer.profile]]\n\
+             name = \"big\"\nlossless = true\nxoff = \"{idle}\"\n[[switch.config.buffer.pg]]\npgs = \"4\"\nprofile = \"big\"\n\
+             [[switch.config.buffer.queue]]\nqueues = \"4\"\nprofile = \"egress_lossless\"\n[[workload]]\nkind = \"incast\"\n\
+             to = \"h4\"\nbytes = \"3MB\"\n"
+        )
+    };
+    for policy in ["", "policy = \"reverie\"\n"] {
+        for idle in ["150KB", "10KB"] {
+            let report = play(&text(policy, idle)).unwrap();
+            let port = &report.switches[0].ports[0];
+            assert!(
+                port.headroom == 10_000 && port.headroom_peak > 8900,
+                "{} of {}",
+                port.headroom_peak,
+                port.headroom
+            );
+            let dropped = report.why.iter().find(|why| why.starts_with("s0 port 0 dropped")).unwrap();
+            assert!(
+                dropped.contains("Most headroom in use was 9738 of 10000 bytes."),
+                "{policy} {idle}: {dropped}"
+            );
+        }
+    }
+}
+
 /// Two priorities that fill one group are paused by it in one frame: it is one where it is sent and where it is heard, and neither priority
 /// is told that it is not held back.
 #[test]

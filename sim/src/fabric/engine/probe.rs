@@ -536,6 +536,13 @@ impl Fabric<'_> {
                 |reason: usize| node.parts.iter().map(|part| part.stats(id).drops.0[reason]).sum::<u64>();
             let reasons = DropReason::ALL.iter().enumerate().map(|(at, reason)| (reason, lost(at)));
             let reasons = reasons.filter(|(_, count)| *count > 0);
+            // Most of the headroom of each group that was in use, and what it has.
+            let pgs = node.config.ports[i].pgs.iter().map(|pg| pg.xoff);
+            let used = g.pg_headroom_peak.into_iter().zip(pgs);
+            let share = |(peak, xoff): &(u64, u64)| {
+                (u128::from(*peak) * 1_000_000 / u128::from((*xoff).max(1)), *xoff)
+            };
+            let (headroom_peak, headroom) = used.max_by_key(share).unwrap_or((0, 0));
             let marks = |queue: usize| {
                 let wred = node.config.ports[i].queues[queue].wred?;
                 // Of a crossbar some of it has left the inputs, and is charged to nobody.
@@ -572,8 +579,8 @@ impl Fabric<'_> {
                 tx_paused_ns: Some(max(&g.tx_paused_ns)),
                 rx_paused_ns: Some(max(&g.rx_paused_ns)),
                 pg_peak: (0..PRIORITIES).filter(lossless).map(|pg| g.pg_shared_peak[pg]).max().unwrap_or(0),
-                headroom_peak: max(&g.pg_headroom_peak),
-                headroom: node.config.ports[i].pgs.iter().map(|pg| pg.xoff).max().unwrap_or(0),
+                headroom_peak,
+                headroom,
                 memory: node.core.as_ref().map(|_| memory(i)),
                 storms: match &node.core {
                     Some(core) => core.storms(i),
