@@ -14,8 +14,8 @@ use weir_layout::counted;
 pub(super) struct Context {
     /// Configuration of the switches; they differ in ports only. `None`: there are none.
     pub config: Option<Config>,
-    /// Ports, by switch and number, whose pauses a host did not obey: the host, and the priorities.
-    pub deaf: BTreeMap<(String, usize), (String, Vec<usize>)>,
+    /// Ports, by switch and number, whose pauses a host did not obey.
+    pub deaf: BTreeMap<(String, usize), DeafHost>,
     /// Sentences of what does not go together in the file.
     pub notes: Vec<String>,
     /// Hosts send again what is lost.
@@ -32,6 +32,16 @@ pub(super) struct Context {
     pub circle: Vec<String>,
     /// Hosts that can read no request until their responses go, by the hosts that hold these back; a host itself, by acknowledgements.
     pub unanswered: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// A host that goes on sending when it is paused.
+#[derive(Clone, Debug)]
+pub(super) struct DeafHost {
+    pub host: String,
+    /// Whose pauses it does not obey, and whose frames were lost.
+    pub priorities: Vec<usize>,
+    /// Frames of theirs that were lost.
+    pub lost: u64,
 }
 
 pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
@@ -305,85 +315,96 @@ fn is_full_before_headroom(context: &Context, port: &PortResult) -> bool {
         && port.headroom_peak + longest_frame(context) <= port.headroom
 }
 
-fn drops<'a>(
-    report: &'a Report,
-    context: &'a Context,
-    switch: &'a SwitchResult,
-    port: &'a PortResult,
-) -> impl Iterator<Item = String> + 'a {
+fn drops(report: &Report, context: &Context, switch: &SwitchResult, port: &PortResult) -> Vec<String> {
     let deaf = context.deaf.get(&(switch.name.clone(), port.port));
+    let mut all = Vec::new();
+    for (name, count) in &port.drops {
+        let deaf = deaf.filter(|_| *name == DropReason::IngressHeadroom.name());
+        let unheard = deaf.map_or(0, |deaf| deaf.lost.min(*count));
+        if let Some(DeafHost { host, priorities, .. }) = deaf {
+            let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
+            all.push(format!(
+                "{} port {} dropped {} ({name}): {host} went on sending when it was paused, since it does not obey pauses of priority {}. \
+                 Remedy: add it to `pfc_priorities` in [host], or leave that out, and hosts obey what their switch keeps lossless.",
+                switch.name,
+                port.port,
+                counted(unheard, "frame"),
+                list.join(", ")
+            ));
+        }
+        if *count > unheard {
+            all.push(dropped((report, context), switch, port, (name, count - unheard)));
+        }
+    }
+    all
+}
+
+/// Why a port of a switch dropped so many frames for this reason.
+fn dropped(
+    (report, context): (&Report, &Context),
+    switch: &SwitchResult,
+    port: &PortResult,
+    (name, count): (&str, u64),
+) -> String {
     let resent =
         if context.resent { "Hosts send again what is lost" } else { "Some of it nobody sends again" };
-    port.drops.iter().map(move |(name, count)| {
-        let count = counted(*count, "frame");
-        let of_headroom = *name == DropReason::IngressHeadroom.name();
-        let lost_pauses = if of_headroom && context.pause_loss { lost_pauses(report, switch, port) } else { 0 };
-        if lost_pauses > 0 {
-            return format!(
-                "{} port {} dropped {count} ({name}): its link to {} lost {}, and what was not asked \
-                 to stop went on. Remedy: a `pause_loss` of 0 for that link.",
-                switch.name,
-                port.port,
-                port.peer,
-                counted(lost_pauses, "PFC frame")
-            );
-        }
-        if let Some((host, priorities)) = deaf.filter(|_| of_headroom) {
-            let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
-            return format!(
-                "{} port {} dropped {count} ({name}): {host} went on sending when it was paused, since it does \
-                 not obey pauses of priority {}. Remedy: add it to `pfc_priorities` in [host], or leave that out, and hosts \
-                 obey what their switch keeps lossless.",
-                switch.name,
-                port.port,
-                list.join(", ")
-            );
-        }
-        if of_headroom && context.config.iter().flat_map(|c| &c.ports).all(|port| !port.pfc.tx) {
-            return format!(
-                "{} port {} dropped {count} ({name}): nobody was asked to stop, since ports send no PFC. Remedy: `tx = true` of `pfc` \
-                 in [switch.config.port_defaults].",
-                switch.name, port.port
-            );
-        }
-        if of_headroom && is_full_before_headroom(context, port) {
-            return format!(
-                "{} port {} dropped {count} ({name}): the buffer was full, and of the headroom {} of {} bytes were in \
-                 use at most. reverie asks for Xoff by a filtered size, which moves only when frames of the group leave, and more \
-                 came before. Remedy: another `policy`, as weir or dt, or a larger `size` in [switch.config.buffer].",
-                switch.name, port.port, port.headroom_peak, port.headroom
-            );
-        }
-        if let Some(HeadroomPool { size, peak }) = dry_pool(context, switch, port).filter(|_| of_headroom) {
-            let whose = if port.memory.is_some() { "input" } else { "switch" };
-            return format!(
-                "{} port {} dropped {count} ({name}): the headroom pool of the {whose} was empty, with {peak} of its {size} bytes \
-                 in use at most. The fullest group of the port had {} of the {} bytes it may have. Remedy: a larger `headroom_pool`, or a \
-                 smaller `over_subscribe_ratio`, in [switch.config.buffer]; without either each group has its own headroom.",
-                switch.name, port.port, port.headroom_peak, port.headroom
-            );
-        }
-        if *name == DropReason::LookupSamePort.name() {
-            return format!(
-                "{} port {} dropped {count} ({name}): routes changed behind what was on its way, and the only \
-                 way left leads back by the port it came by, which no switch uses. {resent}.",
-                switch.name, port.port
-            );
-        }
-        if *name == DropReason::LookupUnknown.name() {
-            let repair = if context.repaired { "an earlier `repair`" } else { "`repair` of the [[failure]]" };
-            return format!(
-                "{} port {} dropped {count} ({name}): links were down, and none of those left leads to the receiver. \
-                 {resent}. Remedy: another path, or {repair}.",
-                switch.name, port.port
-            );
-        }
-        let reason = DropReason::ALL.iter().find(|reason| reason.name() == *name);
-        let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
-        format!(
-            "{} port {} dropped {count} ({name}): {meaning} Most headroom in use was {} of {} bytes. \
-             Remedy: {remedy}.",
+    let count = counted(count, "frame");
+    let of_headroom = name == DropReason::IngressHeadroom.name();
+    let lost_pauses = if of_headroom && context.pause_loss { lost_pauses(report, switch, port) } else { 0 };
+    if lost_pauses > 0 {
+        return format!(
+            "{} port {} dropped {count} ({name}): its link to {} lost {}, and what was not asked \
+             to stop went on. Remedy: a `pause_loss` of 0 for that link.",
+            switch.name,
+            port.port,
+            port.peer,
+            counted(lost_pauses, "PFC frame")
+        );
+    }
+    if of_headroom && context.config.iter().flat_map(|c| &c.ports).all(|port| !port.pfc.tx) {
+        return format!(
+            "{} port {} dropped {count} ({name}): nobody was asked to stop, since ports send no PFC. Remedy: `tx = true` of `pfc` \
+             in [switch.config.port_defaults].",
+            switch.name, port.port
+        );
+    }
+    if of_headroom && is_full_before_headroom(context, port) {
+        return format!(
+            "{} port {} dropped {count} ({name}): the buffer was full, and of the headroom {} of {} bytes were in \
+             use at most. reverie asks for Xoff by a filtered size, which moves only when frames of the group leave, and more \
+             came before. Remedy: another `policy`, as weir or dt, or a larger `size` in [switch.config.buffer].",
             switch.name, port.port, port.headroom_peak, port.headroom
-        )
-    })
+        );
+    }
+    if let Some(HeadroomPool { size, peak }) = dry_pool(context, switch, port).filter(|_| of_headroom) {
+        let whose = if port.memory.is_some() { "input" } else { "switch" };
+        return format!(
+            "{} port {} dropped {count} ({name}): the headroom pool of the {whose} was empty, with {peak} of its {size} bytes \
+             in use at most. The fullest group of the port had {} of the {} bytes it may have. Remedy: a larger `headroom_pool`, or a \
+             smaller `over_subscribe_ratio`, in [switch.config.buffer]; without either each group has its own headroom.",
+            switch.name, port.port, port.headroom_peak, port.headroom
+        );
+    }
+    if name == DropReason::LookupSamePort.name() {
+        return format!(
+            "{} port {} dropped {count} ({name}): routes changed behind what was on its way, and the only \
+             way left leads back by the port it came by, which no switch uses. {resent}.",
+            switch.name, port.port
+        );
+    }
+    if name == DropReason::LookupUnknown.name() {
+        let repair = if context.repaired { "an earlier `repair`" } else { "`repair` of the [[failure]]" };
+        return format!(
+            "{} port {} dropped {count} ({name}): links were down, and none of those left leads to the receiver. \
+             {resent}. Remedy: another path, or {repair}.",
+            switch.name, port.port
+        );
+    }
+    let reason = DropReason::ALL.iter().find(|reason| reason.name() == name);
+    let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
+    format!(
+        "{} port {} dropped {count} ({name}): {meaning} Most headroom in use was {} of {} bytes. \
+             Remedy: {remedy}.",
+        switch.name, port.port, port.headroom_peak, port.headroom
+    )
 }

@@ -278,7 +278,13 @@ fn pauses_that_a_failed_link_lost_are_not_put_down_to_pause_loss() {
         "{:?}",
         failed.why
     );
-    assert!(says(&of("pause_loss = 0.5\n", sent + 300), "Remedy: a `pause_loss` of 0 for that link"));
+    // Who obeys none would not have obeyed those that a link loses.
+    let lossy = of("pause_loss = 0.5\n", sent + 300);
+    assert!(
+        says(&lossy, "h0 went on sending when it was paused") && !says(&lossy, "pause_loss"),
+        "{:?}",
+        lossy.why
+    );
 }
 
 /// The cable between two switches, or of a host, is cut for a microsecond: whatever pause or resume frame was on it, nobody is held back

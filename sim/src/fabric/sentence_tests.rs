@@ -259,20 +259,49 @@ fn a_limit_that_was_reached_without_a_pause_is_told() {
     assert!(report.why.iter().any(|why| why.starts_with(says)), "{:?}", report.why);
 }
 
+/// A star of five hosts, four of which send so much to the fifth in class 3, whose headroom is too small. Class 4 has its own.
+fn two_classes(host: &str, policy: &str, headroom: &str, bytes: &str) -> String {
+    format!(
+        "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[host]\n{host}[switch.config.qos]\n\
+         dscp_to_tc = {{ \"*\" = 0, \"26\" = 3, \"34\" = 4, \"48\" = 6 }}\ntc_to_pg = {{ \"*\" = 0, \"3\" = 3, \"4\" = 4, \"6\" = 6 }}\n\
+         [switch.config.port_defaults]\nmtu = 1600\npfc = {{ enable = [3, 4] }}\n[switch.config.buffer]\nsize = \"4MiB\"\n{policy}\
+         [[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -6\nxoff = \"10KB\"\n[[switch.config.buffer.profile]]\n\
+         name = \"big\"\nlossless = true\ndynamic_th = -6\nxoff = \"{headroom}\"\n[[switch.config.buffer.pg]]\npgs = \"4\"\n\
+         profile = \"big\"\n[[switch.config.buffer.queue]]\nqueues = \"4\"\nprofile = \"egress_lossless\"\n[[workload]]\n\
+         kind = \"incast\"\nto = \"h4\"\nbytes = \"{bytes}\"\n"
+    )
+}
+
+/// What is lost of a class whose pauses a host obeys is not put down to one whose pauses it does not.
+#[test]
+fn a_host_is_blamed_for_the_classes_it_does_not_hold_back_alone() {
+    let other = "[[workload]]\nkind = \"incast\"\nto = \"h4\"\npriority = 4\ndscp = 34\nbytes = ";
+    let of = |headroom: &str, bytes: &str| {
+        let text = two_classes("pfc_priorities = [3]\n", "", headroom, "300KB");
+        let report = play(&format!("{text}{other}\"{bytes}\"\n")).unwrap();
+        assert!(report.hosts[0].pauses[4] == 0 && report.switches[0].ports[0].pfc_rx == 0);
+        let lost: u64 = report.switches[0].ports[0].drops.values().sum();
+        let why =
+            report.why.into_iter().filter(|why| why.starts_with("s0 port 0 dropped")).collect::<Vec<_>>();
+        (lost, why)
+    };
+    let (lost, why) = of("150KB", "60KB");
+    assert!(why.len() == 1 && why[0].starts_with(&format!("s0 port 0 dropped {lost} frames")), "{why:?}");
+    assert!(why[0].contains("raise headroom"), "{why:?}");
+    // Both lose: each is told of by itself, and both together are what was lost.
+    let (lost, why) = of("10KB", "300KB");
+    let count = |why: &String| why.split(' ').nth(4).unwrap().parse::<u64>().unwrap();
+    assert!(
+        why[0].contains("does not obey pauses of priority 4.") && why[1].contains("raise headroom"),
+        "{why:?}"
+    );
+    assert_eq!(why.iter().map(count).sum::<u64>(), lost);
+}
+
 /// What a group held of its headroom is told beside what that group has, whatever another one has.
 #[test]
 fn headroom_in_use_is_of_the_group_that_has_it() {
-    let text = |policy: &str, idle: &str| {
-        format!(
-            "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 5\n[switch.config.qos]\n\
-             dscp_to_tc = {{ \"*\" = 0, \"26\" = 3, \"34\" = 4, \"48\" = 6 }}\ntc_to_pg = {{ \"*\" = 0, \"3\" = 3, \"4\" = 4, \"6\" = 6 }}\n\
-             [switch.config.port_defaults]\nmtu = 1600\npfc = {{ enable = [3, 4] }}\n[switch.config.buffer]\nsize = \"4MiB\"\n{policy}\
-             [[switch.config.buffer.profile]]\nname = \"lossless\"\nxoff = \"10KB\"\n[[switch.config.buffer.profile]]\n\
-             name = \"big\"\nlossless = true\nxoff = \"{idle}\"\n[[switch.config.buffer.pg]]\npgs = \"4\"\nprofile = \"big\"\n\
-             [[switch.config.buffer.queue]]\nqueues = \"4\"\nprofile = \"egress_lossless\"\n[[workload]]\nkind = \"incast\"\n\
-             to = \"h4\"\nbytes = \"3MB\"\n"
-        )
-    };
+    let text = |policy: &str, idle: &str| two_classes("", policy, idle, "3MB");
     for policy in ["", "policy = \"reverie\"\n"] {
         for idle in ["150KB", "10KB"] {
             let report = play(&text(policy, idle)).unwrap();

@@ -8,7 +8,7 @@ use crate::fabric::deadlock::{self, Holding, Place};
 use crate::fabric::orders;
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
-use crate::fabric::reasons::Context;
+use crate::fabric::reasons::{Context, DeafHost};
 use crate::fabric::report::{
     FlowResult, FlowShare, HeadroomPool, HostResult, InputMemory, MarkingQueue, PortResult, Report, Sample,
     Spread, SwitchResult,
@@ -262,8 +262,8 @@ impl Fabric<'_> {
         parts.flat_map(|(part, ports)| (0..ports).map(|i| part.stats(PortId(i as u16))))
     }
 
-    /// Ports of switches that paused a host which does not obey, by switch and port: the host, and the priorities.
-    pub(super) fn deaf_hosts(&self) -> BTreeMap<(String, usize), (String, Vec<usize>)> {
+    /// Ports of switches that paused a host which does not obey, and lost what it went on sending, by switch and port.
+    pub(super) fn deaf_hosts(&self) -> BTreeMap<(String, usize), DeafHost> {
         let mut deaf = BTreeMap::new();
         for (s, node) in self.switches.iter().enumerate() {
             let name = &self.plan.names[self.plan.hosts + s];
@@ -274,10 +274,17 @@ impl Fabric<'_> {
                 let peer = self.dirs[self.out[self.plan.hosts + s][i]].to.node;
                 let Some(obeyed) = self.obeyed.get(peer) else { continue };
                 let sent = &node.part(i).gauges(PortId(i as u16), self.ns()).pfc_tx_xoff;
-                let ignored = |p: &usize| (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0;
-                let ignored: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
-                if !ignored.is_empty() {
-                    deaf.insert((name.clone(), i), (self.plan.names[peer].clone(), ignored));
+                let refused = &node.part(i).stats(PortId(i as u16)).pg_drops;
+                let group = |p: usize| usize::from(port.maps.pfc_to_pg[p]);
+                let ignored = |p: &usize| {
+                    (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0 && refused[group(*p)] > 0
+                };
+                let priorities: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
+                if !priorities.is_empty() {
+                    let groups: BTreeSet<usize> = priorities.iter().map(|p| group(*p)).collect();
+                    let lost = groups.into_iter().map(|group| refused[group]).sum();
+                    let host = self.plan.names[peer].clone();
+                    deaf.insert((name.clone(), i), DeafHost { host, priorities, lost });
                 }
             }
         }
