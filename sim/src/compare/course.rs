@@ -1,6 +1,6 @@
 //! Flows, ports and queues of a run, as they lie in a report or in tables.
 
-use crate::fabric::{FlowsFormat, Timeline, read_columns};
+use crate::fabric::{FlowsFormat, Timeline, read_columns, slowdown_milli};
 use crate::sweep::SweepError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -52,7 +52,7 @@ impl Course {
         paused_ns: impl Iterator<Item = u64>,
         timeline: Option<&Timeline>,
     ) -> Self {
-        let done = flows.filter_map(|f| Some((f.fct_ns?, share(f.fct_ns?, f.ideal_ns?, 1000))));
+        let done = flows.filter_map(|f| Some((f.fct_ns?, slowdown_milli(f.fct_ns?, f.ideal_ns?))));
         let (fct_ns, slowdown_milli) = done.unzip();
         let (mut depths, mut period_ns, mut depths_end_ns) = (Vec::new(), 0, 0);
         if let Some(timeline) = timeline {

@@ -61,6 +61,9 @@ fn a_stored_report_has_the_figures_of_its_summary() {
     assert_eq!(side.neighbours.len(), 2 * 4);
     let course = side.course().unwrap();
     assert_eq!(course.fct_ns.len(), report.flows_done);
+    let slowdowns: Vec<u64> =
+        report.flows.iter().filter_map(crate::fabric::FlowResult::slowdown_milli).collect();
+    assert_eq!(course.slowdown_milli, slowdowns);
     assert_eq!(course.depths.iter().max().copied().unwrap_or(0), report.queue_max());
 }
 

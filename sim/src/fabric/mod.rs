@@ -71,6 +71,7 @@ pub use orders::{
 };
 pub use play::{Progress, Undivided, run, run_with};
 pub use report::is_table;
+pub(crate) use report::slowdown_milli;
 pub use report::{
     FlowResult, HeadroomPool, HostResult, InputMemory, LinkResult, PortResult, Report, Sample, Spread,
     Summary, SwitchResult,

@@ -53,7 +53,8 @@ impl Report {
         let hosts: Vec<_> = self.hosts.iter().filter(|h| h.pfc_rx + h.pfc_tx > 0).take(ROWS).collect();
         let cdf = distribution(self.flows.iter().filter_map(|f| f.fct_ns).collect());
         json!({
-            "name": self.name, "weir": self.weir, "profile": self.profile, "seed": self.seed, "config": self.config_hash,
+            // Not every seed is a number of JavaScript.
+            "name": self.name, "weir": self.weir, "profile": self.profile, "seed": self.seed.to_string(), "config": self.config_hash,
             "end_ns": self.end_ns, "events": self.events, "summary": self.summary(), "stopped": self.early_end(), "why": self.why,
             "conservation_error": self.conservation_error, "deadlock": self.deadlock, "timeline": self.timeline, "flows": listed,
             "flows_total": self.flows.len(), "ports": ports, "ports_total": self.ports().count(), "hosts": hosts,
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
-        let text = "name = \"</script><b>\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"<i>\", \"b\"]\n\
+        let text = "name = \"</script><b>\"\nseed = 9007199254740993\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"<i>\", \"b\"]\n\
                     switches = [\"s\"]\nlinks = [{ a = \"<i>\", b = \"s\" }, { a = \"b\", b = \"s\" }]\n\
                     [[workload]]\nkind = \"flow\"\nfrom = \"<i>\"\nto = \"b\"\nbytes = 100000\n";
         let page = run(&load("x", text).unwrap()).unwrap().to_html();
@@ -169,7 +170,7 @@ mod tests {
         let data =
             page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["name"], "</script><b>");
+        assert_eq!((&data["name"], &data["seed"]), (&"</script><b>".into(), &"9007199254740993".into()));
         assert_eq!(data["flows"].as_array().unwrap().len(), 1);
         assert!(!data["timeline"]["rates"][0]["values"].as_array().unwrap().is_empty());
     }

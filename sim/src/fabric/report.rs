@@ -276,8 +276,13 @@ pub struct FlowResult {
 impl FlowResult {
     /// Its completion time over what it takes alone, in thousandths; `None`: not delivered.
     pub fn slowdown_milli(&self) -> Option<u64> {
-        Some((self.fct_ns? * 1000).div_ceil(self.ideal_ns?.max(1)))
+        Some(slowdown_milli(self.fct_ns?, self.ideal_ns?))
     }
+}
+
+/// What took `fct_ns` over `ideal_ns`, in thousandths, rounded up: 1000 is as fast as alone.
+pub(crate) fn slowdown_milli(fct_ns: u64, ideal_ns: u64) -> u64 {
+    u64::try_from((u128::from(fct_ns) * 1000).div_ceil(ideal_ns.max(1).into())).unwrap_or(u64::MAX)
 }
 
 fn is_none(count: &u64) -> bool {
