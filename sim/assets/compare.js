@@ -3,7 +3,7 @@
 const times = (n) => scaled(n / 1000, [[1, "×"]]);
 const share = (ppm) => `${Number((ppm / 1e4).toPrecision(3))}\u202f%`;
 const NONE = "Nothing was kept of these but figures: sweep with --keep tables.";
-const NO_QUEUES = "Reports have queues, and there is none of these: sweep with --keep report.";
+const NO_QUEUES = "Reports of runs with frames have queues, and there is none of these: sweep with --keep report.";
 const NO_PAUSES = "No port of any switch held its peer back.";
 
 /// A figure with its digits in groups; a difference whose interval leaves 0 out stands out.
@@ -20,6 +20,7 @@ $("legend").replaceChildren(...DATA.legend.map((line, i) => {
   return item;
 }));
 $("notes").replaceChildren(...DATA.notes.map((line) => element("li", line)));
+if (DATA.queues_period_ns) $("interval").textContent = time(DATA.queues_period_ns);
 $("notes-box").hidden = DATA.notes.length === 0;
 table("rows", DATA.heads.map((head, i) => [head, i === 0 ? "text" : ""]), DATA.rows.map((cells) => ({ cells: cells.map(cell) })), "");
 keepDrawn(() => {
@@ -29,7 +30,7 @@ keepDrawn(() => {
   const paused = series("paused"), ports = paused.flatMap((side) => side.points);
   const idle = ports.length > 0 && ports.every(([ppm]) => ppm === 0);
   distributions("paused", idle ? [] : paused, share, idle ? NO_PAUSES : NONE);
-  const depths = DATA.sides.filter((side) => side.period_ns > 0).map((side) => ({ name: side.name, values: side.depths, period: side.period_ns }));
+  const depths = DATA.sides.filter((side) => side.depths).map(({ name, depths }) => ({ name, values: depths.values, period: depths.period_ns }));
   lines("depths", DATA.depths_end_ns, depths, bytes, NO_QUEUES);
   distributions("queues", series("queues"), bytes, NO_QUEUES);
 });

@@ -20,11 +20,21 @@ pub(crate) fn fill(html: &str, script: &str, title: &str, data: &Value) -> Strin
         .replace("/*data*/", &data)
 }
 
-/// Some values in rising order, and how many thousandths of all are at most so large.
-pub(crate) fn distribution(mut values: Vec<u64>) -> Vec<(u64, usize)> {
+/// Some of the values in rising order, and how many thousandths of all are at most so large.
+pub(crate) fn distribution(values: Vec<u64>) -> Vec<(u64, u64)> {
+    weighted_distribution(values.into_iter().map(|value| (value, 1)).collect())
+}
+
+/// The same of values with their weights: thousandths of all weights.
+pub(crate) fn weighted_distribution(mut values: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     values.sort_unstable();
     let step = values.len().div_ceil(POINTS).max(1);
     let last = values.len().saturating_sub(1);
-    let points = values.iter().enumerate().filter(|(i, _)| i % step == 0 || *i == last);
-    points.map(|(i, value)| (*value, (i + 1) * 1000 / values.len())).collect()
+    let total: u128 = values.iter().map(|(_, weight)| u128::from(*weight)).sum();
+    let mut below = 0;
+    let points = values.into_iter().enumerate().filter_map(|(i, (value, weight))| {
+        below += u128::from(weight);
+        (i % step == 0 || i == last).then(|| (value, (below * 1000 / total.max(1)) as u64))
+    });
+    points.collect()
 }

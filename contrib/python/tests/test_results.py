@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,9 @@ def test_tables_have_what_weir_wrote(weir: str, out: Path) -> None:
     depths = queues(out, weir=weir)
     longest = figures.set_index("address")["queue_max_bytes"].dropna()
     assert depths["bytes"].max() == longest.max()
+    keys = ["seed", "link.rate", "workload.0.bytes"]
+    ends = ports(out, weir=weir).groupby(keys)["end_ns"].max()
+    pd.testing.assert_series_equal(depths.groupby(keys)["interval_ns"].sum(), ends, check_names=False)
     assert results.settings(table, [out]) == ["link.rate", "workload.0.bytes"]
 
 
@@ -144,6 +148,55 @@ def test_slowdown_is_that_of_the_quantiles() -> None:
     median, worst = plots.fct_slowdown(table).axes[0].lines[:2]
     assert np.asarray(median.get_data()).tolist() == [[1000, 5000], [50.5, 2.0]]
     assert np.asarray(worst.get_ydata()).tolist() == [100.0, 2.0]
+
+
+def report_of(folder: Path, **report: object) -> str:
+    """A folder with such a report in it."""
+    folder.mkdir()
+    (folder / "flows.csv").write_text("id\n", encoding="utf-8")
+    (folder / "report.json").write_text(json.dumps({"samples": [], **report}), encoding="utf-8")
+    return str(folder)
+
+
+def test_queues_count_for_as_long_as_their_interval(tmp_path: Path) -> None:
+    short = report_of(tmp_path / "short", end_ns=10, timeline={"period_ns": 4, "depth_max": [5, 1, 9]})
+    long = report_of(tmp_path / "long", end_ns=20, timeline={"period_ns": 8, "depth_max": [2, 7, 3]})
+    idle = report_of(tmp_path / "idle", end_ns=20, timeline={"period_ns": 8, "depth_max": []})
+    table = queues(short, long, idle)
+    assert list(table["interval_ns"]) == [4, 4, 2, 8, 8, 4, 8, 8, 4]
+    # Within 8 ns each: 5 and, in the 2 ns that are left, 9; 2, 7, and 3 in 4 ns; nothing in 20.
+    (line,) = plots.queue_cdf(table).axes[0].lines
+    at, share = map(np.asarray, line.get_data())
+    last = {int(bytes): float(part) * 50 for bytes, part in zip(at, share, strict=True)}
+    assert last == pytest.approx({0: 20, 2: 28, 3: 32, 5: 40, 7: 48, 9: 50})
+    of_each = plots.queue_cdf(table, ["run"]).axes[0]
+    assert [np.asarray(of.get_xdata()).tolist() for of in of_each.lines] == [[0, 0, 0, 0], [2, 2, 3, 7], [5, 5, 9]]
+    assert of_each.get_xlabel() == "longest queue within each 8 ns, bytes"
+
+
+def test_samples_and_peaks_are_told_apart(tmp_path: Path) -> None:
+    peaks = report_of(tmp_path / "peaks", end_ns=10, timeline={"period_ns": 8, "depth_max": [5, 1]})
+    samples = [{"at_ns": at, "queues": [longest, 0]} for at, longest in [(3, 7), (6, 8), (9, 9)]]
+    sampled = report_of(tmp_path / "sampled", end_ns=10, samples=samples)
+    table = queues(peaks, sampled)
+    assert list(table["interval_ns"]) == [8, 2, 3, 3, 3]
+    axes = plots.queue_cdf(table, ["run"]).axes[0]
+    assert axes.get_xlabel() == "queue, bytes"
+    assert [line.get_label() for line in axes.lines] == [
+        f"fullest port, sampled, {sampled}",
+        f"longest queue within each 8 ns, {peaks}",
+    ]
+    assert plots.queue_cdf(queues(sampled)).axes[0].get_xlabel() == "fullest port, sampled, bytes"
+
+
+def test_flow_level_has_no_queues(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    timeline = {"period_ns": 8, "depth_max": []}
+    packets = report_of(tmp_path / "packets", end_ns=10, timeline=timeline)
+    rates = report_of(tmp_path / "rates", end_ns=10, timeline=timeline, level="flow")
+    assert set(queues(packets, rates)["run"]) == {packets}
+    assert caplog.messages == ['1 of 2 runs have no queues: those at level "flow"']
+    with pytest.raises(WeirError, match='runs at level "flow" have none'):
+        queues(rates)
 
 
 def test_a_folder_that_is_none_is_refused(weir: str, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,15 +111,30 @@ def fct_slowdown(flows: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
     return figure
 
 
+def _widened(peaks: pd.DataFrame, interval_ns: int) -> pd.DataFrame:
+    """Peaks within intervals of this length in every run: within a longer one a peak is larger by itself."""
+    runs = [peaks[column] for column in peaks.columns.difference(["at_ns", "interval_ns", "bytes"])]
+    intervals = peaks.groupby([*runs, peaks["at_ns"] // interval_ns], dropna=False)
+    return intervals.agg({"interval_ns": "sum", "bytes": "max"}).reset_index()
+
+
 def queue_cdf(queues: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
-    """How often a queue was at most so long."""
-    kinds = set(queues["kind"])
-    what = "fullest port, sampled" if kinds == {"sampled"} else "longest queue within each interval"
-    figure, axes = _figure(f"{what}, bytes", "share of the run")
-    for label, colour, rows in _settings(queues, by):
-        values = np.sort(rows["bytes"].to_numpy())
-        share = np.arange(1, len(values) + 1) / len(values)
-        axes.step(np.concatenate([values[:1], values]), np.concatenate([[0.0], share]), where="post", color=colour, label=label)
+    """In which part of the run a queue was at most so long. Each row counts for as long as its interval is."""
+    what, peak = {"sampled": "fullest port, sampled"}, queues["kind"] == "peak"
+    if peak.any():
+        interval_ns = int(queues.loc[peak, "interval_ns"].max())
+        what["peak"] = f"longest queue within each {EngFormatter(unit='s')(interval_ns / 1e9)}"
+        queues = pd.concat([_widened(queues[peak], interval_ns), queues[~peak]])
+    kinds = [what[kind] for kind in queues["kind"].unique()]
+    if len(kinds) > 1:
+        by = ["kind", *by]
+    figure, axes = _figure(f"{'queue' if len(kinds) > 1 else kinds[0]}, bytes", "share of the run")
+    for label, colour, rows in _settings(queues.replace({"kind": what}), by):
+        rows = rows.sort_values("bytes")
+        values, length = rows["bytes"].to_numpy(), rows["interval_ns"].to_numpy()
+        share = length.cumsum() / length.sum()
+        steps = np.concatenate([values[:1], values]), np.concatenate([[0.0], share])
+        axes.step(*steps, where="post", color=colour, label=label.removeprefix("kind "))
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(EngFormatter(unit="B"))

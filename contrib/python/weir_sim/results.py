@@ -129,26 +129,37 @@ def collectives(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.Data
 
 
 def queues(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
-    """A row for each instant or interval: `at_ns`, `bytes`, and `kind`.
+    """A row for each instant or interval: `at_ns`, `interval_ns`, `bytes`, and `kind`.
 
-    With `sample` in the fabric file: `sampled`, bytes in the fullest port of all switches at that instant. Else `peak`, the
-    longest queue of any port within the interval that begins then. Needs report.json: `--keep report` of a sweep.
+    With `sample` in the fabric file: `sampled`, bytes in the fullest port of all switches at that instant, and the time since
+    the one before. Else `peak`, the longest queue of any port within the interval that begins then, and its length, which is
+    by that of the run. Needs report.json: `--keep report` of a sweep. Runs at level "flow" have no queues.
     """
-    found = []
+    found, runs = [], 0
     for run, folder in _runs(folders, weir):
+        runs += 1
         path = folder / "report.json"
         if not path.exists():
             raise WeirError(f"{path} is not there: sweep with --keep report")
         report = json.loads(path.read_text(encoding="utf-8"))
-        if report["samples"]:
-            rows = [("sampled", s["at_ns"], max(s["queues"], default=0)) for s in report["samples"]]
+        if report.get("level") == "flow":
+            continue
+        if samples := report["samples"]:
+            kind, begins = "sampled", [sample["at_ns"] for sample in samples]
+            lengths = [now - before for before, now in zip([0, *begins], begins, strict=False)]
+            longest = [max(sample["queues"], default=0) for sample in samples]
         else:
-            timeline = report["timeline"]
+            kind, period, end = "peak", report["timeline"]["period_ns"], report["end_ns"]
             # It is empty where nothing ever waited.
-            peaks = timeline["depth_max"] or [0]
-            rows = [("peak", k * timeline["period_ns"], peak) for k, peak in enumerate(peaks)]
-        table = pd.DataFrame(rows, columns=["kind", "at_ns", "bytes"])
+            longest = report["timeline"]["depth_max"] or [0] * (end // period + 1)
+            begins = [k * period for k in range(len(longest))]
+            lengths = [min(period, end - begin) for begin in begins]
+        table = pd.DataFrame({"kind": kind, "at_ns": begins, "interval_ns": lengths, "bytes": longest})
         for at, (key, value) in enumerate(run.items()):
             table.insert(at, key, value)  # type: ignore[arg-type]
         found.append(table)
+    if not found:
+        raise WeirError('there are no queues in these folders: runs at level "flow" have none')
+    if runs > len(found):
+        _log.warning('%d of %d runs have no queues: those at level "flow"', runs - len(found), runs)
     return pd.concat(found, ignore_index=True)

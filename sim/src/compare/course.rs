@@ -15,14 +15,41 @@ pub(super) struct Course {
     pub slowdown_milli: Vec<u64>,
     /// Of each port of a switch: share of the run in which it held its peer back, in millionths.
     pub paused_ppm: Vec<u64>,
-    /// Longest queue of any port in each period, bytes, of the run with the lowest seed; empty: tables do not have it.
-    pub depths: Vec<u64>,
-    /// Period of `depths`, ns.
+    /// Of each run with frames whose report was kept, by rising seed.
+    pub queues: Vec<QueuePeaks>,
+}
+
+/// Longest queue of any port within each interval of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct QueuePeaks {
+    /// Length of an interval, ns: a power of 2, by the length of the run.
     pub period_ns: u64,
-    /// When the run ended that `depths` is of, ns; 0: there is none.
-    pub depths_end_ns: u64,
-    /// Longest queues of any port in the periods of all runs, bytes.
-    pub queues: Vec<u64>,
+    /// End of the run, ns.
+    pub end_ns: u64,
+    /// Of each interval the longest queue, bytes, and the length, ns: that of the last one ends with the run.
+    pub peaks: Vec<(u64, u64)>,
+}
+
+impl QueuePeaks {
+    pub fn new(timeline: &Timeline, end_ns: u64) -> Self {
+        let period_ns = timeline.period_ns;
+        let length = |k: usize| period_ns.min(end_ns.saturating_sub(period_ns.saturating_mul(k as u64)));
+        let mut peaks: Vec<_> =
+            timeline.depth_max.iter().enumerate().map(|(k, peak)| (*peak, length(k))).collect();
+        if peaks.is_empty() {
+            // Nothing ever waited.
+            peaks.push((0, end_ns));
+        }
+        Self { period_ns, end_ns, peaks }
+    }
+
+    /// Of intervals of `period_ns`, which is no shorter than its own: longer ones have longer queues, so those of several runs
+    /// are compared by intervals of one length.
+    pub fn widened(&self, period_ns: u64) -> impl Iterator<Item = (u64, u64)> {
+        let of_one = (period_ns / self.period_ns.max(1)).max(1);
+        let chunks = self.peaks.chunks(usize::try_from(of_one).unwrap_or(usize::MAX));
+        chunks.map(|chunk| chunk.iter().fold((0, 0), |(peak, length), one| (peak.max(one.0), length + one.1)))
+    }
 }
 
 /// What is read of a flow.
@@ -45,27 +72,20 @@ fn share(part: u64, whole: u64, of: u128) -> u64 {
 }
 
 impl Course {
-    /// Of flows, the times in which ports held their peers back, and the course of a run that ended at `end_ns`.
+    /// Of flows, the times in which ports held their peers back, and the queues of a run that ended at `end_ns`.
     pub fn new(
         end_ns: u64,
         flows: impl Iterator<Item = FlowTimes>,
         paused_ns: impl Iterator<Item = u64>,
-        timeline: Option<&Timeline>,
+        queues: Option<QueuePeaks>,
     ) -> Self {
         let done = flows.filter_map(|f| Some((f.fct_ns?, slowdown_milli(f.fct_ns?, f.ideal_ns?))));
         let (fct_ns, slowdown_milli) = done.unzip();
-        let (mut depths, mut period_ns, mut depths_end_ns) = (Vec::new(), 0, 0);
-        if let Some(timeline) = timeline {
-            (depths, period_ns, depths_end_ns) = (timeline.depth_max.clone(), timeline.period_ns, end_ns);
-        }
         Self {
             fct_ns,
             slowdown_milli,
             paused_ppm: paused_ns.map(|paused| share(paused, end_ns, 1_000_000)).collect(),
-            queues: depths.clone(),
-            depths,
-            period_ns,
-            depths_end_ns,
+            queues: queues.into_iter().collect(),
         }
     }
 
@@ -105,10 +125,6 @@ impl Course {
         self.slowdown_milli.extend(other.slowdown_milli);
         self.paused_ppm.extend(other.paused_ppm);
         self.queues.extend(other.queues);
-        if self.depths.is_empty() {
-            (self.depths, self.period_ns) = (other.depths, other.period_ns);
-            self.depths_end_ns = other.depths_end_ns;
-        }
         self
     }
 }

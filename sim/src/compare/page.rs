@@ -1,8 +1,8 @@
 //! The comparison as one HTML page.
 
-use super::course::Course;
+use super::course::{Course, QueuePeaks};
 use super::{Comparison, letter};
-use crate::page::{distribution, fill};
+use crate::page::{distribution, fill, weighted_distribution};
 use serde_json::{Value, json};
 
 const HTML: &str = include_str!("../../assets/compare.html");
@@ -16,18 +16,29 @@ impl Comparison {
 
     fn page_data(&self) -> Value {
         let courses: Vec<Course> = self.sides.iter().map(|side| side.course().unwrap_or_default()).collect();
+        let period_ns = courses.iter().flat_map(|course| &course.queues).map(|run| run.period_ns).max();
+        let queues = |course: &Course| {
+            let runs = course.queues.iter();
+            weighted_distribution(runs.flat_map(|run| run.widened(period_ns.unwrap_or(0))).collect())
+        };
+        // Over time those of one run can be drawn.
+        let first = |course: &Course| course.queues.first().cloned();
+        let over_time = |run: QueuePeaks| {
+            let values: Vec<u64> = run.peaks.iter().map(|(peak, _)| *peak).collect();
+            json!({ "values": values, "period_ns": run.period_ns })
+        };
         let side = |(i, side): (usize, &super::Side)| {
             let course = &courses[i];
             json!({
                 "name": format!("{}  {}", letter(i), side.name),
                 "fct": distribution(course.fct_ns.clone()), "slowdown": distribution(course.slowdown_milli.clone()),
-                "paused": distribution(course.paused_ppm.clone()), "queues": distribution(course.queues.clone()),
-                "depths": course.depths, "period_ns": course.period_ns,
+                "paused": distribution(course.paused_ppm.clone()), "queues": queues(course),
+                "depths": first(course).map(over_time),
             })
         };
         json!({
             "legend": self.legend(), "notes": self.notes(), "heads": self.heads(), "rows": self.rows(),
-            "depths_end_ns": courses.iter().map(|course| course.depths_end_ns).max().unwrap_or(0),
+            "queues_period_ns": period_ns, "depths_end_ns": courses.iter().filter_map(first).map(|run| run.end_ns).max(),
             "sides": self.sides.iter().enumerate().map(side).collect::<Vec<_>>(),
         })
     }

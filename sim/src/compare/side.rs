@@ -1,6 +1,6 @@
 //! What is compared, as it lies in files: reports of `weir sim`, folders of `weir sim sweep`.
 
-use super::course::{Course, FlowTimes};
+use super::course::{Course, FlowTimes, QueuePeaks};
 use super::figures::{CollectiveFigures, Figure, Figures};
 use super::{CompareError, name_of};
 use crate::fabric::{self, Level, SCHEMA, Spread, Timeline, completion};
@@ -186,7 +186,8 @@ impl Stored {
     fn course(&self) -> Course {
         let flows = self.flows.iter().map(|f| FlowTimes { fct_ns: f.fct_ns, ideal_ns: f.ideal_ns });
         let paused = self.ports().filter_map(|p| p.tx_paused_ns);
-        Course::new(self.end_ns, flows, paused, Some(&self.timeline))
+        let queues = self.level.has_frames().then(|| QueuePeaks::new(&self.timeline, self.end_ns));
+        Course::new(self.end_ns, flows, paused, queues)
     }
 }
 

@@ -64,7 +64,9 @@ fn a_stored_report_has_the_figures_of_its_summary() {
     let slowdowns: Vec<u64> =
         report.flows.iter().filter_map(crate::fabric::FlowResult::slowdown_milli).collect();
     assert_eq!(course.slowdown_milli, slowdowns);
-    assert_eq!(course.depths.iter().max().copied().unwrap_or(0), report.queue_max());
+    let [queues] = &course.queues[..] else { panic!("one run") };
+    assert_eq!(queues.peaks.iter().map(|(peak, _)| *peak).max(), Some(report.queue_max()));
+    assert_eq!(queues.peaks.iter().map(|(_, length)| *length).sum::<u64>(), report.end_ns);
 }
 
 #[test]
@@ -232,6 +234,12 @@ fn what_is_no_result_is_refused_with_a_remedy() {
     assert!(matches!(compare(&[sweep]), Err(CompareError::Empty(_))));
 }
 
+/// What a page draws.
+fn data_of(page: &str) -> Value {
+    let data = page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
 #[test]
 fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     let dir = tempfile::tempdir().unwrap();
@@ -245,14 +253,57 @@ fn the_page_needs_nothing_else_and_names_cannot_become_markup() {
     {
         assert!(!page.replace("http://www.w3.org/2000/svg", "").contains(other), "{other}");
     }
-    let data = page.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
-    let data: Value = serde_json::from_str(data).unwrap();
+    let data = data_of(&page);
     assert!(data["sides"][0]["name"].as_str().unwrap().contains("<b>"));
     let last = data["sides"][0]["fct"].as_array().unwrap().last().unwrap();
     assert_eq!(*last, serde_json::json!([report.fct_ns.unwrap().max, 1000]));
     assert_eq!(data["sides"][1]["paused"].as_array().unwrap().len(), 4);
     assert!(data["depths_end_ns"].as_u64() >= Some(report.end_ns));
     assert_eq!(data["rows"].as_array().unwrap().len(), 16);
+}
+
+/// A longer run has longer intervals, and so longer queues within them; each weighs as long as it is.
+#[test]
+fn queues_of_runs_of_different_lengths_are_those_of_intervals_of_one_length() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |name: &str, spec: &str, end_ns: u64, period_ns: u64, peaks: &[u64]| {
+        let (folder, report) = write(dir.path(), name, spec);
+        let mut json: Value = serde_json::from_str(&report.to_json()).unwrap();
+        json["end_ns"] = end_ns.into();
+        json["timeline"]["period_ns"] = period_ns.into();
+        json["timeline"]["depth_max"] = peaks.into();
+        std::fs::write(folder.join("report.json"), json.to_string()).unwrap();
+        folder
+    };
+    let packets = spec(4, "100G", 1);
+    let short = with("short", &packets, 10, 4, &[5, 1, 9]);
+    let long = with("long", &packets, 20, 8, &[2, 7, 3]);
+    let idle = with("idle", &packets, 30, 8, &[]);
+    let flows = with("flows", &format!("level = \"flow\"\n{packets}"), 40, 16, &[]);
+    let page = |paths: &[&PathBuf]| {
+        let paths: Vec<PathBuf> = paths.iter().copied().cloned().collect();
+        data_of(&compare(&paths).unwrap().to_html())
+    };
+    let data = page(&[&short, &long, &idle, &flows]);
+    assert_eq!(data["queues_period_ns"], 8);
+    // 5 within the first 8 ns, 9 in the 2 ns that are left; 2, 7 and 3 in 8, 8 and 4 ns.
+    assert_eq!(data["sides"][0]["queues"], serde_json::json!([[5, 800], [9, 1000]]));
+    assert_eq!(data["sides"][1]["queues"], serde_json::json!([[2, 400], [3, 600], [7, 1000]]));
+    assert_eq!(data["sides"][2]["queues"], serde_json::json!([[0, 1000]]), "a run without a queue");
+    assert_eq!(data["sides"][3]["queues"], serde_json::json!([]), "a run that does not know of queues");
+    // Over time each has its own.
+    assert_eq!(data["sides"][0]["depths"], serde_json::json!({ "values": [5, 1, 9], "period_ns": 4 }));
+    assert!(data["sides"][3]["depths"].is_null());
+    assert_eq!(data["depths_end_ns"], 30);
+    let data = page(&[&short, &short]);
+    assert_eq!(data["sides"][0]["queues"], serde_json::json!([[1, 400], [5, 800], [9, 1000]]));
+
+    // Runs of one setting: each as long as it is.
+    let of = |folder: &Path| side::read(folder).unwrap()[0].course().unwrap();
+    let both = of(&short).join(of(&long)).queues;
+    let together = both.iter().flat_map(|run| run.widened(8)).collect();
+    let points = [(2, 266), (3, 400), (5, 666), (7, 933), (9, 1000)];
+    assert_eq!(crate::page::weighted_distribution(together), points);
 }
 
 /// Files of the folders in `dir`.
@@ -273,10 +324,10 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
         })
         .into();
     let both = reports[0].clone().join(reports[1].clone());
-    assert!(both.fct_ns.len() > reports[0].fct_ns.len() && both.depths == reports[0].depths);
-    // Queues are drawn until the run ends that they are of, and of tables there are none.
-    let longer = Course { depths_end_ns: 2 * reports[0].depths_end_ns, ..reports[1].clone() };
-    assert_eq!(reports[0].clone().join(longer).depths_end_ns, reports[0].depths_end_ns);
+    assert!(
+        both.fct_ns.len() > reports[0].fct_ns.len()
+            && both.queues == [&reports[0].queues[0], &reports[1].queues[0]].map(Clone::clone)
+    );
     let course = |keep: Keep, flows: FlowsFormat| {
         let to = dir.path().join(format!("{keep:?}{flows:?}"));
         sweep_of(dir.path(), "plan", "100G", &[("seed", "[1, 2]")]);
@@ -286,7 +337,7 @@ fn a_sweep_has_the_flows_ports_and_queues_it_has_kept() {
         side.course()
     };
     assert_eq!(course(Keep::Report, FlowsFormat::Csv), Some(both.clone()));
-    let of_tables = Course { depths: Vec::new(), period_ns: 0, depths_end_ns: 0, queues: Vec::new(), ..both };
+    let of_tables = Course { queues: Vec::new(), ..both };
     assert_eq!(course(Keep::Tables, FlowsFormat::Csv).as_ref(), Some(&of_tables));
     // Cut between two lines, or within one, it is no table of all flows.
     let to = dir.path().join("TablesCsv");
