@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts");
 
 /// What the scripts use of an ordinary system.
-const ORDINARY: [&str; 9] = ["bash", "cat", "dirname", "mkdir", "readlink", "sed", "sort", "touch", "cut"];
+const ORDINARY: [&str; 11] =
+    ["bash", "cat", "dirname", "mkdir", "mktemp", "readlink", "rm", "sed", "sort", "touch", "cut"];
 
 /// A machine that has what it is given and nothing else.
 struct Machine {
@@ -241,7 +242,15 @@ failures:
     three
 
 test result: FAILED. 2 passed; 1 failed; 0 ignored";
-    machine.program("cargo", &format!("cat <<'END'{said}\nEND\nexit 101"));
+    // Of three times that tests are run each may be the one in which some fail.
+    for part in ["--bins", "--doc"] {
+        machine.program("cargo", &format!("case $* in *{part}*) exit 101 ;; esac"));
+        assert_eq!(machine.run("test", &[]).status.code(), Some(101), "{part}");
+    }
+    machine.program("cargo", "case $* in *--no-run*) exit 101 ;; *) echo tested ;; esac");
+    let output = machine.run("test", &[]);
+    assert_eq!((output.status.code(), stdout(&output).contains("tested")), (Some(101), false));
+    machine.program("cargo", &format!("case $* in *--lib*) cat <<'END'{said}\nEND\nexit 101 ;; esac"));
     let output = machine.run("test", &[]);
     assert_eq!(output.status.code(), Some(101), "the verdict of cargo");
     let text = stdout(&output);
