@@ -426,6 +426,11 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         self.ports.ids().for_each(|port| self.note_slow_path_queues(port));
     }
 
+    /// When a watchdog looks next, [`Nanos::MAX`]: none does. Queues that are flushed are emptied by every [`Switch::tick`].
+    pub fn next_look(&self) -> Nanos {
+        self.watch_at
+    }
+
     /// First instant after `now` at which [`Switch::transmit`] of this port or [`Switch::tick`] may
     /// have something to do without a new frame: for whoever drives the switch in virtual time.
     pub fn next_event(&mut self, port: PortId, now: Nanos) -> Option<Nanos> {

@@ -270,6 +270,35 @@ fn depths_follow_what_a_watchdog_drops() {
     assert!(report.samples[1..].iter().all(|sample| sample.queues[0] == 0), "{:?}", report.samples);
 }
 
+/// A queue in a storm is emptied while another class keeps its line busy, long before its watchdog looks again.
+#[test]
+fn a_queue_is_flushed_beside_one_that_sends_all_the_time() {
+    let hosts = |of: std::ops::Range<usize>, each: &dyn Fn(usize) -> String| of.map(each).collect::<String>();
+    for core in ["", "[switch]\ncore = \"islip\"\nspeedup = 2\n"] {
+        let report = play(&format!(
+            "name = \"x\"\nstop_time = \"15ms\"\nsample = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [{}\"slow\", \"b\", \"c\"]\n\
+             switches = [\"s0\", \"s1\"]\nlinks = [{}{{ a = \"s0\", b = \"s1\" }}, \
+             {{ a = \"slow\", b = \"s1\", rate = \"100M\" }}, {{ a = \"b\", b = \"s0\" }}, {{ a = \"c\", b = \"s1\" }}]\n\
+             [host]\npayload = 256\n[link]\nrate = \"10G\"\n{core}[switch.config.buffer]\nsize = \"16MiB\"\n\
+             [[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"300KB\"\nxon_offset = \"250KB\"\n\
+             [[switch.config.buffer.profile]]\nname = \"lossy\"\nstatic_th = \"20KB\"\n\
+             [switch.config.port_defaults]\nmtu = 1600\n[switch.config.watchdog]\nallow_short = true\ndetection_time = \"5ms\"\n\
+             restoration_time = \"5ms\"\npoll_interval = \"5ms\"\n{}\
+             [[workload]]\nkind = \"flow\"\nfrom = \"b\"\nto = \"c\"\npriority = 0\ndscp = 0\nreliable = false\n",
+            hosts(0..8, &|a| format!("\"a{a}\", ")),
+            hosts(0..8, &|a| format!("{{ a = \"a{a}\", b = \"s0\" }}, ")),
+            hosts(0..8, &|a| format!(
+                "[[workload]]\nkind = \"flow\"\nfrom = \"a{a}\"\nto = \"slow\"\nbytes = 200000\nreliable = false\n"
+            )),
+        ));
+        let queue =
+            |ms: usize| report.samples.iter().find(|s| s.at_ns == ms as u64 * 1_000_000).unwrap().queues[0];
+        assert!(report.lossless_drops_watchdog > 4000, "{core}: {}", report.lossless_drops_watchdog);
+        // The watchdog looks at 10 ms.
+        assert!(queue(9) > 1_000_000 && queue(11) < 100_000, "{core}: {} {}", queue(9), queue(11));
+    }
+}
+
 /// Groups that have headroom left of their own, in a pool that has none.
 #[test]
 fn a_headroom_pool_that_runs_dry_is_named() {

@@ -435,6 +435,11 @@ impl Fabric<'_> {
 }
 
 impl Core {
+    /// When watchdogs of its outputs look next.
+    pub(super) fn looks(&self) -> impl Iterator<Item = Nanos> {
+        self.outputs.iter().filter_map(Output::next_look)
+    }
+
     /// The frame that crosses from a queue of an input to an output.
     fn begun(&mut self, voq: (usize, usize, usize)) -> Option<&mut Crossing> {
         self.crossing.iter_mut().find(|c| (c.input, c.output, c.queue) == voq)

@@ -41,6 +41,8 @@ pub(super) enum Event {
     Start { flow: u32 },
     /// A slot of the crossbar of a switch begins.
     Slot { switch: u32 },
+    /// A switch looks at its queues, on no line's account.
+    Tick { switch: u32 },
     /// Time to record.
     Sample,
     /// A window over which buffer policies measure ends.
@@ -96,6 +98,11 @@ impl Fabric<'_> {
         }
         if let Some(every) = self.spec.sample.filter(|every| every.0 > 0) {
             self.at(every.0 * PS, Event::Sample);
+        }
+        for s in 0..self.switches.len() {
+            if self.there[self.plan.hosts + s] {
+                self.tick_at(s, self.switches[s].next_look());
+            }
         }
         for change in 0..self.failures.len() {
             let at = self.failures[change].at.saturating_mul(PS);
@@ -170,6 +177,7 @@ impl Fabric<'_> {
             Event::Head { dir, slot } => self.head(dir as usize, slot),
             Event::Start { flow } => self.start(flow),
             Event::Slot { switch } => self.slot(switch as usize),
+            Event::Tick { switch } => self.ticked(switch as usize),
             Event::Sample => self.sample(),
             Event::Window => self.end_window(),
             Event::Link { change } => self.change_link(change as usize),
@@ -439,8 +447,30 @@ impl Fabric<'_> {
             .fold((PortSet::EMPTY, false), |(all, any), (ports, flushed)| (all.union(&ports), any | flushed));
         if flushed {
             self.measure_drops(s);
+            // What is left goes with the next ticks, whatever else keeps the line of the queue busy.
+            self.tick_at(s, ns + 1);
         }
         resumed
+    }
+
+    /// Lets switch `s` tick at `ns`.
+    fn tick_at(&mut self, s: usize, ns: Nanos) {
+        let at = ns.max(self.ns()).saturating_mul(PS);
+        let node = &mut self.switches[s];
+        if at < node.tick_at {
+            node.tick_at = at;
+            self.at(at, Event::Tick { switch: s as u32 });
+        }
+    }
+
+    /// Switch `s` ticks on time: its watchdogs look, and what they shut is emptied.
+    fn ticked(&mut self, s: usize) {
+        if self.switches[s].tick_at <= self.now {
+            self.switches[s].tick_at = Ps::MAX;
+        }
+        self.run_switch_timers(s);
+        self.kick_core(s);
+        self.tick_at(s, self.switches[s].next_look());
     }
 
     /// What a switch does on no frame's account: ticks, and PFC frames that have become due anywhere.

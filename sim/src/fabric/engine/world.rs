@@ -83,6 +83,8 @@ pub(super) struct SwitchNode {
     pub(super) holding: Vec<i8>,
     /// None of those is told again before, ns.
     pub(super) refresh_at: Nanos,
+    /// When it is to tick whatever its lines do; [`Ps::MAX`]: at no time.
+    pub(super) tick_at: Ps,
     pub(super) gauges: Vec<Gauge>,
     /// What it sprays frames by.
     pub(super) lots: Rng,
@@ -114,6 +116,13 @@ impl SwitchNode {
                 core.waiting(port)
             }
         }
+    }
+
+    /// When a watchdog of it looks next; [`Nanos::MAX`]: none does.
+    pub(super) fn next_look(&self) -> Nanos {
+        let inputs = self.parts.iter().map(FabricSwitch::next_look);
+        let outputs = self.core.iter().flat_map(|core| core.looks());
+        inputs.chain(outputs).min().unwrap_or(Nanos::MAX)
     }
 
     /// Hands a frame to what receives by `port`.
@@ -277,7 +286,17 @@ impl<'a> Fabric<'a> {
             let gauges = vec![Gauge::default(); rates.len()];
             let holding = vec![0; gauges.len()];
             let lots = lots::stream(spec.seed, lots::SPRAY, node - plan.hosts);
-            Ok(SwitchNode { parts, core, pausing: 0, holding, refresh_at: 0, gauges, lots, config })
+            Ok(SwitchNode {
+                parts,
+                core,
+                pausing: 0,
+                holding,
+                refresh_at: 0,
+                tick_at: Ps::MAX,
+                gauges,
+                lots,
+                config,
+            })
         };
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
         let warnings = configs.warnings;

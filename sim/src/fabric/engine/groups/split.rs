@@ -126,7 +126,7 @@ impl<'a> Fabric<'a> {
             Event::Arrive { dir, .. } | Event::Head { dir, .. } => self.dirs[dir as usize].to.node,
             Event::Free { dir } | Event::Wake { dir } => self.dirs[dir as usize].from.node,
             Event::Start { flow } => self.flows[flow as usize].from,
-            Event::Slot { switch } => self.plan.hosts + switch as usize,
+            Event::Slot { switch } | Event::Tick { switch } => self.plan.hosts + switch as usize,
             Event::Computed { op } => match self.operations.op(op).work {
                 Work::Compute { host, .. } => host as usize,
                 Work::Send(_) | Work::Receive(_) | Work::Join => return None,
