@@ -120,15 +120,17 @@ impl Graph {
         first
     }
 
-    /// Computing for `ns` on a stream of a host, as a part of this collective.
+    /// Computing for `ns` on a stream of a host, no earlier than at `start`, as a part of this collective.
     pub fn compute(
         &mut self,
         (host, stream): (usize, u32),
-        ns: Nanos,
+        (start, ns): (Nanos, Nanos),
         collective: Option<u32>,
         after: Vec<OpId>,
     ) -> OpId {
-        self.push(Work::Compute { host: host as u32, stream, ns, collective }, after)
+        let op = self.push(Work::Compute { host: host as u32, stream, ns, collective }, after);
+        self.ops[op as usize].start = start;
+        op
     }
 
     /// Lets `op` wait for all of these.

@@ -239,6 +239,35 @@ fn a_rank_that_waited_for_another_message_is_the_straggler() {
     }
 }
 
+/// Computations of a file begin with their rank, as its messages do: `start` shifts all of them, and `stagger` each rank by itself.
+#[test]
+fn computations_begin_no_earlier_than_their_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |rank: usize| {
+        format!(
+            "{{\"rank\":{rank},\"id\":1,\"op\":\"compute\",\"ns\":30000}}\n\
+             {{\"rank\":{rank},\"id\":2,\"op\":\"all_reduce\",\"bytes\":10000,\"after\":[1]}}\n"
+        )
+    };
+    std::fs::write(folder.path().join("ops.jsonl"), line(0) + &line(1)).unwrap();
+    for level in ["packet", "flow", "hybrid"] {
+        let of = |keys: &str| {
+            let text = format!(
+                "name = \"x\"\nlevel = \"{level}\"\nstop_time = \"10ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[[workload]]\n\
+                 kind = \"operations\"\nfile = \"ops.jsonl\"\n{keys}"
+            );
+            let spec = load(folder.path().join("x.toml").to_str().unwrap(), &text).unwrap();
+            run(&spec).unwrap_or_else(|e| panic!("{e}"))
+        };
+        let starts = |report: &Report| report.flows.iter().map(|f| f.start_ns.unwrap()).min().unwrap();
+        let [at_once, later, apart] = [of(""), of("start = \"100us\"\n"), of("stagger = \"50us\"\n")];
+        assert_eq!((starts(&at_once), starts(&later)), (30_000, 130_000), "{level}");
+        assert_eq!(later.end_ns, at_once.end_ns + 100_000, "{level}");
+        let of_second = apart.flows.iter().filter(|f| f.from == "h1").map(|f| f.start_ns.unwrap());
+        assert_eq!(of_second.min(), Some(80_000), "{level}");
+    }
+}
+
 /// A rank that begins late is the straggler, by as much as it is late: of every kind, at every level.
 #[test]
 fn a_rank_that_begins_late_is_the_straggler() {
@@ -436,7 +465,7 @@ fn operations_wait_for_one_another_and_streams_do_one_thing_after_the_other() {
     // The ranks are where they are placed, and begin at `start`.
     let report = operations(lines, "hosts = [\"h3\", \"h0\", \"h2\"]\nstart = \"20us\"\n").unwrap();
     assert_eq!((report.flows[0].from.as_str(), report.flows[0].to.as_str()), ("h3", "h0"));
-    assert_eq!((report.flows[0].start_ns, report.flows[1].start_ns), (Some(20_000), Some(20_000)));
+    assert_eq!((report.flows[0].start_ns, report.flows[1].start_ns), (Some(35_000), Some(27_000)));
     // A collective of one rank takes no time, and is waited for.
     let alone = r#"{"rank": 3, "id": 1, "op": "compute", "ns": 30000}
         {"rank": 3, "id": 2, "op": "all_to_all", "bytes": 1, "group": "alone", "after": [1]}

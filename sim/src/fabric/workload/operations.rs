@@ -109,7 +109,7 @@ pub(super) fn graph(
     let with = builder.graph.collectives.first().filter(|_| is_alone).map(|_| 0);
     reader.messages(&mut builder, start).map_err(refused)?;
     reader.collectives(&mut builder).map_err(refused)?;
-    reader.others(builder.graph, with);
+    reader.others(builder.graph, start, with);
     reader.dependencies(builder.graph).map_err(refused)?;
     match graph.circle() {
         Some(circle) => Err(reader.circle(&circle, wrong)),
@@ -269,12 +269,12 @@ impl Reader<'_> {
     }
 
     /// What involves no other rank. Computations are reported with this collective.
-    fn others(&mut self, graph: &mut Graph, with: Option<u32>) {
+    fn others(&mut self, graph: &mut Graph, start: &dyn Fn(usize) -> Nanos, with: Option<u32>) {
         for (at, op) in self.listed.iter().enumerate() {
             let one = match op.does {
                 Does::Compute { ns, stream } => {
                     let Some(host) = self.host(op.rank) else { continue };
-                    graph.compute((host, stream), ns, with, Vec::new())
+                    graph.compute((host, stream), (start(host), ns), with, Vec::new())
                 }
                 Does::Nothing => graph.join(Vec::new()),
                 _ => continue,

@@ -52,8 +52,7 @@ impl Reader<'_> {
                     Pass::Forward(batch) => (batch, 0, forward),
                     Pass::Backward(batch) => (batch, 1, backward),
                 };
-                before = graph.compute((*host, 0), ns, Some(0), vec![before]);
-                graph.ops[before as usize].start = start(*host);
+                before = graph.compute((*host, 0), (start(*host), ns), Some(0), vec![before]);
                 passes[batch][stage][way] = before;
             }
         }

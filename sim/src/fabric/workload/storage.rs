@@ -66,7 +66,8 @@ impl Reader<'_> {
                     let came = builder.graph.receive(number, Vec::new());
                     *at = (to, vec![came]);
                     if to != *client {
-                        at.1 = vec![builder.graph.compute((to, 0), service, Some(0), vec![came])];
+                        at.1 =
+                            vec![builder.graph.compute((to, 0), (start(to), service), Some(0), vec![came])];
                     }
                 };
                 // What is written goes from server to server; the last one answers.
