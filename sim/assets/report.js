@@ -85,7 +85,7 @@ function pauses() {
   const holder = $("pauses");
   holder.replaceChildren();
   $("pauses-note").textContent = T.pauses.length === 0 ? "" : "a bar: the port of a switch or of a host holds its peer back"
-    + (T.pauses_left_out > 0 ? `; ${count(T.pauses_left_out)} more are not shown` : "");
+    + (T.pauses_left_out > 0 ? `; ${count(T.pauses_left_out)} more are neither shown nor in the sums of the bars` : "");
   if (T.pauses.length === 0) return nothing(holder, DATA.level !== "flow" ? "Nobody held its peer back." : "There are no pauses at flow level.");
   const rows = new Map();
   for (const p of T.pauses) {
@@ -122,12 +122,14 @@ function pauses() {
     d += `M${open[0].toFixed(1)} ${top + 2}H${open[1].toFixed(1)}V${top + tall - 2}H${open[0].toFixed(1)}Z`;
     const bars = svg("path", { d, fill: colour });
     const share = ((row.total / DATA.end_ns) * 100).toFixed(1);
-    bars.addEventListener("mousemove", (event) => tip(event, [[key], [`${count(row.spans.length)} pauses, ${time(row.total)} in all: ${share} % of the run`]]));
+    // Of a part of them nothing can be said about the run.
+    const sum = T.pauses_left_out > 0 ? `${count(row.spans.length)} of its pauses are shown, ${time(row.total)} together` : `${count(row.spans.length)} pauses, ${time(row.total)} in all: ${share} % of the run`;
+    bars.addEventListener("mousemove", (event) => tip(event, [[key], [sum]]));
     bars.addEventListener("mouseleave", (event) => tip(event, null));
     root.append(bars);
   });
   moments(root, x, height - BOTTOM, MARKS);
-  if (rows.size > listed.length) holder.append(element("div", `${rows.size - listed.length} more ports paused for a shorter time.`, "empty"));
+  if (rows.size > listed.length) holder.append(element("div", `${rows.size - listed.length} more ports paused for a shorter time${T.pauses_left_out > 0 ? ", as far as their pauses are shown" : ""}.`, "empty"));
 }
 
 function head() {
