@@ -5,6 +5,7 @@ use super::deadlock::{self, Holding};
 use super::faults::{Faults, both};
 use super::play::{Progress, bytes_of, lanes, port_names};
 use super::policy::model_resumes_at;
+use super::reasons::{self, CirclePause};
 use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchResult};
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
@@ -12,7 +13,7 @@ use super::timeline::TimelineRecorder;
 use super::topology::{End, Plan, lay_out};
 use super::units::Size;
 use super::workload::{self, Planned, Traffic, flows, is_finite};
-use super::{FabricError, congestion, reasons, source};
+use super::{FabricError, congestion, source};
 use crate::models::hpcc::Hpcc;
 use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, Topology as Network};
 use crate::ns3::port::FrameSizes;
@@ -580,14 +581,14 @@ fn report(
         ..Report::begin(spec, end_ns, events)
     };
     report.flows_finite = report.flows.len();
-    report.deadlock = circle;
+    report.deadlock = reasons::switches(&circle);
     report.why = workload::notes(plan, spec.stop_time.0, planned.iter());
-    report.why.extend(why(plan, &report, config));
+    report.why.extend(why(plan, &report, &circle, config));
     report
 }
 
-/// Switches whose pauses wait for each other in a circle.
-fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
+/// Pauses that wait for each other in a circle.
+fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<CirclePause> {
     let mut pauses = BTreeMap::new();
     for (s, switch) in sim.switches().iter().enumerate() {
         let (node, mmu) = (plan.hosts + s, &switch.mmu);
@@ -612,11 +613,11 @@ fn circle(plan: &Plan, sim: &Sim<ReportRecorder>) -> Vec<String> {
             pauses.insert((node, port, prio as u8), holding);
         }
     }
-    deadlock::circle(pauses).into_iter().map(|(node, ..)| plan.names[node].clone()).collect()
+    deadlock::circle(pauses).into_iter().map(|place| CirclePause::new(place, &plan.names)).collect()
 }
 
-fn why(plan: &Plan, report: &Report, config: &Config) -> Vec<String> {
-    let mut all: Vec<String> = reasons::deadlock(report, None).into_iter().collect();
+fn why(plan: &Plan, report: &Report, circle: &[CirclePause], config: &Config) -> Vec<String> {
+    let mut all: Vec<String> = reasons::deadlock(report, circle, None).into_iter().collect();
     if report.pauses() == 0
         && let Some((switch, port)) = report.ports().max_by_key(|(_, p)| p.pg_peak)
     {

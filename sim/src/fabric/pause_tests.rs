@@ -251,6 +251,37 @@ fn a_circle_is_named_where_nothing_goes_on_and_nowhere_else() {
     assert!(named > 3 && free > 3, "{named} {free}");
 }
 
+/// A circle is there since the last of its own pauses began, whatever other priority its switches hold back.
+#[test]
+fn a_circle_is_as_old_as_its_last_pause() {
+    let incast: String = ["h0", "h1", "h4"]
+        .map(|from| {
+            format!(
+                "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h3\"\nreliable = false\npriority = 4\ndscp = 34\n\
+                 start = \"60us\"\n"
+            )
+        })
+        .concat();
+    let buffer = "size = \"3MiB\"\ncontrol_bytes = \"32KiB\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\n\
+                  dynamic_th = -3\n[[switch.config.buffer.pg]]\npgs = \"4\"\nprofile = \"lossless\"\n\
+                  [[switch.config.buffer.queue]]\nqueues = \"4\"\nprofile = \"egress_lossless\"\n\
+                  [switch.config.qos]\ndscp_to_tc = { \"*\" = 0, \"26\" = 3, \"34\" = 4, \"48\" = 6 }\n\
+                  tc_to_pg = { \"*\" = 0, \"3\" = 3, \"4\" = 4, \"6\" = 6 }";
+    let workloads = format!("pfc = {{ enable = [3, 4] }}\n{}{incast}", clockwise(6, ""));
+    let mut beside = 0;
+    for stop in (300..360).step_by(3) {
+        let report = ring(stop, 4, 3, buffer, &workloads);
+        assert_eq!(report.deadlock, ["s0", "s1", "s2", "s3"], "{:?}", report.why);
+        let between = |p: &&Pause| p.to_ns == report.end_ns && p.peer.starts_with('s');
+        let lasting = || report.timeline.pauses.iter().filter(between);
+        beside += usize::from(lasting().any(|p| p.priority == 4));
+        let since = lasting().filter(|p| p.priority == 3).map(|p| p.from_ns).max().unwrap();
+        let words = format!("s0 -> s1 -> s2 -> s3 -> s0, since {since} ns.");
+        assert!(report.why.iter().any(|why| why.contains(&words)), "{stop}: {words} {:?}", report.why);
+    }
+    assert!(beside > 0, "a pause of the other class lasts to the end of some run");
+}
+
 /// A watchdog that drops what waits in a queue changes its depth: nothing of it is left in samples, timeline and means.
 #[test]
 fn depths_follow_what_a_watchdog_drops() {

@@ -1,6 +1,6 @@
 //! Why there was no PFC, why nothing was marked, why something was dropped: in sentences, with numbers.
 
-use super::deadlock::first_circle;
+use super::deadlock::{Place, first_circle};
 use super::policy::Policy;
 use super::report::{HeadroomPool, HostResult, LinkResult, MarkingQueue, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
@@ -28,8 +28,8 @@ pub(super) struct Context {
     pub policy: Policy,
     /// Hosts hold one another back by credits, not by pauses.
     pub credits: bool,
-    /// Switches whose pauses wait for each other in a circle, each held back by the next, the last by the first.
-    pub circle: Vec<String>,
+    /// Pauses that wait for each other in a circle, each for the next, the last for the first.
+    pub circle: Vec<CirclePause>,
     /// Hosts that can read no request until their responses go, by the hosts that hold these back; a host itself, by acknowledgements.
     pub unanswered: BTreeMap<String, BTreeSet<String>>,
 }
@@ -56,7 +56,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
         return said.chain(lost_on_links(report)).collect();
     };
     let mut all = context.notes.clone();
-    all.extend(deadlock(report, config.watchdog.as_ref()));
+    all.extend(deadlock(report, &context.circle, config.watchdog.as_ref()));
     all.extend(unanswered(report, context));
     all.extend(no_pfc(report, config, context.policy.limit()));
     all.extend(pfc_of_hosts(report));
@@ -106,23 +106,49 @@ pub(super) fn circle_of_hosts(report: &Report, context: &Context) -> Vec<String>
     first_circle(waits.collect()).into_iter().map(str::to_owned).collect()
 }
 
+/// A switch that holds its peer back on a priority, as one of a circle.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CirclePause {
+    pub switch: String,
+    pub port: usize,
+    pub priority: u8,
+}
+
+impl CirclePause {
+    /// At this place, of nodes with these names.
+    pub fn new((node, port, priority): Place, names: &[String]) -> Self {
+        Self { switch: names[node].clone(), port, priority }
+    }
+
+    fn is(&self, listed: &Pause) -> bool {
+        (&self.switch, self.port, self.priority) == (&listed.node, listed.port, listed.priority)
+    }
+}
+
+/// The switches of a circle.
+pub(super) fn switches(circle: &[CirclePause]) -> Vec<String> {
+    circle.iter().map(|pause| pause.switch.clone()).collect()
+}
+
 fn lasting(report: &Report) -> impl Iterator<Item = &Pause> {
     report.timeline.pauses.iter().filter(|p| p.to_ns == report.end_ns)
 }
 
 /// The circle in words, with what the watchdog of the switches has done about it.
-pub(super) fn deadlock(report: &Report, watchdog: Option<&WatchdogConfig>) -> Option<String> {
-    let circle = &report.deadlock;
+pub(super) fn deadlock(
+    report: &Report,
+    circle: &[CirclePause],
+    watchdog: Option<&WatchdogConfig>,
+) -> Option<String> {
     let first = circle.first()?;
-    let next = circle.iter().cycle().skip(1);
-    let steps: Vec<_> = circle.iter().zip(next).collect();
-    let of_circle = |p: &&Pause| steps.contains(&(&p.peer, &p.node));
+    let of_circle = |p: &&Pause| circle.iter().any(|pause| pause.is(p));
     let since = lasting(report).filter(of_circle).map(|p| p.from_ns).max()?;
     let watchdog = watchdog_at(report, since, watchdog);
     Some(format!(
-        "PFC deadlock: pauses wait for each other in a circle, {} -> {first}, since {since} ns. {watchdog}; routes without a \
+        "PFC deadlock: pauses wait for each other in a circle, {} -> {}, since {since} ns. {watchdog}; routes without a \
          cycle avoid it.",
-        circle.join(" -> ")
+        switches(circle).join(" -> "),
+        first.switch
     ))
 }
 

@@ -606,7 +606,7 @@ impl Report {
     pub(super) fn explained(mut self, context: &reasons::Context) -> Self {
         // Pauses that wait for each other where a run was stopped might have ended a moment later.
         if !self.stopped {
-            self.deadlock.clone_from(&context.circle);
+            self.deadlock = reasons::switches(&context.circle);
         }
         if self.deadlock.is_empty() {
             self.deadlock = reasons::circle_of_hosts(&self, context);

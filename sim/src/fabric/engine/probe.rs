@@ -8,7 +8,7 @@ use crate::fabric::deadlock::{self, Holding, Place};
 use crate::fabric::orders;
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
-use crate::fabric::reasons::{Context, DeafHost};
+use crate::fabric::reasons::{CirclePause, Context, DeafHost};
 use crate::fabric::report::{
     FlowResult, FlowShare, HeadroomPool, HostResult, InputMemory, MarkingQueue, PortResult, Report, Sample,
     Spread, SwitchResult,
@@ -354,8 +354,8 @@ impl Fabric<'_> {
         host.protocol == Protocol::Rclink && host.rclink.flow_control == FlowControlKind::Cbfc
     }
 
-    /// Switches whose pauses wait for each other in a circle.
-    fn circle(&self, ns: u64) -> Vec<String> {
+    /// Pauses that wait for each other in a circle.
+    fn circle(&self, ns: u64) -> Vec<CirclePause> {
         let switches = (0..self.switches.len()).filter(|s| self.there[self.plan.hosts + s]);
         let ports =
             switches.flat_map(|s| (0..self.switches[s].config.ports.len()).map(move |port| (s, port)));
@@ -363,8 +363,7 @@ impl Fabric<'_> {
             self.pauses_at(s, port).map(move |priority| (self.plan.hosts + s, port, priority))
         });
         let pauses = places.map(|place| (place, self.holding(place, ns))).collect();
-        let name = |(node, ..): Place| self.plan.names[node].clone();
-        deadlock::circle(pauses).into_iter().map(name).collect()
+        deadlock::circle(pauses).into_iter().map(|place| CirclePause::new(place, &self.plan.names)).collect()
     }
 
     /// Priorities that a port of a switch has told its peer to hold back.
