@@ -58,6 +58,9 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     let mut all = context.notes.clone();
     all.extend(deadlock(report, &context.circle, config.watchdog.as_ref()));
     all.extend(unanswered(report, context));
+    if report.deadlock.is_empty() {
+        all.extend(storms(report, config));
+    }
     all.extend(no_pfc(report, config, context.policy.limit()));
     all.extend(pfc_of_hosts(report));
     all.extend(full_memories(report));
@@ -335,6 +338,41 @@ fn longest_frame(context: &Context) -> u64 {
     context.config.iter().flat_map(|c| &c.ports).map(|port| u64::from(port.mtu)).max().unwrap_or_default()
 }
 
+/// The switch at the other end of a port, and its port there, if its watchdog does not obey the pauses of a storm.
+fn sends_through_pauses<'a>(
+    report: &'a Report,
+    context: &Context,
+    switch: &SwitchResult,
+    port: &PortResult,
+) -> Option<(&'a SwitchResult, &'a PortResult)> {
+    let watchdog = context.config.as_ref()?.watchdog.as_ref()?;
+    let is_other_end = |other: &(&SwitchResult, &PortResult)| {
+        other.0.name == port.peer && other.1.peer == switch.name && other.1.storms > 0
+    };
+    report.ports().find(is_other_end).filter(|_| watchdog.action == WatchdogAction::Forward)
+}
+
+/// What the watchdogs saw, where no frames tell it: those that are dropped have a reason.
+fn storms(report: &Report, config: &Config) -> Option<String> {
+    let watchdog = config.watchdog.as_ref()?;
+    let (action, does) = match watchdog.action {
+        WatchdogAction::Alert => ("alert", "it says so and does nothing"),
+        WatchdogAction::Forward => ("forward", "it sends on through the pauses"),
+        WatchdogAction::Drop => return None,
+    };
+    let all: u64 = report.ports().map(|(_, port)| port.storms).sum();
+    let (switch, port) = fullest(report, |port| port.storms)?;
+    (all > 0).then(|| {
+        format!(
+            "The watchdog saw {}, most at {} port {}, whose peer paused a queue for {} ns and longer: with action = \"{action}\" {does}.",
+            counted(all, "storm"),
+            switch.name,
+            port.port,
+            watchdog.detection
+        )
+    })
+}
+
 /// Reverie refused lossless frames while a group had headroom left for one more: the buffer was full without it.
 fn is_full_before_headroom(context: &Context, port: &PortResult) -> bool {
     matches!(context.policy, Policy::Reverie { .. })
@@ -392,6 +430,19 @@ fn dropped(
             "{} port {} dropped {count} ({name}): nobody was asked to stop, since ports send no PFC. Remedy: `tx = true` of `pfc` \
              in [switch.config.port_defaults].",
             switch.name, port.port
+        );
+    }
+    if let Some((peer, seen)) = sends_through_pauses(report, context, switch, port).filter(|_| of_headroom) {
+        return format!(
+            "{} port {} dropped {count} ({name}): the watchdog of {} saw {} at port {} and sent on through the pauses of {}, as \
+             action = \"forward\" tells it to. Remedy: \"drop\" or \"alert\" in [switch.config.watchdog], or find out why the pauses \
+             last.",
+            switch.name,
+            port.port,
+            peer.name,
+            counted(seen.storms, "storm"),
+            seen.port,
+            switch.name
         );
     }
     if of_headroom && is_full_before_headroom(context, port) {

@@ -298,6 +298,39 @@ fn a_host_is_blamed_for_the_classes_it_does_not_hold_back_alone() {
     assert_eq!(why.iter().map(count).sum::<u64>(), lost);
 }
 
+/// What is lost since a watchdog sends through pauses is put down to it; one that only looks says what it saw.
+#[test]
+fn storms_are_told_with_what_the_watchdog_does_about_them() {
+    let of = |action: &str| {
+        let text = format!(
+            "name = \"s\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"slow\"]\nswitches = [\"s0\", \"s1\"]\n\
+             links = [{{ a = \"a\", b = \"s0\" }}, {{ a = \"b\", b = \"s0\" }}, {{ a = \"s0\", b = \"s1\" }}, {{ a = \"slow\", b = \"s1\", \
+             rate = \"1G\" }}]\n[host]\ntimeout = \"1ms\"\n[switch.config.port_defaults]\nmtu = 1600\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+             [[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"500KB\"\nxon_offset = \"400KB\"\n\
+             [switch.config.watchdog]\nallow_short = true\ndetection_time = \"1ms\"\nrestoration_time = \"1ms\"\npoll_interval = \"1ms\"\n\
+             action = \"{action}\"\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"slow\"\nbytes = \"2MB\"\n[[workload]]\n\
+             kind = \"flow\"\nfrom = \"b\"\nto = \"slow\"\nbytes = \"2MB\"\n"
+        );
+        play(&text).unwrap().why
+    };
+    let says = |why: &[String], begins: &str, ends: &str| {
+        why.iter().any(|why| why.starts_with(begins) && why.ends_with(ends))
+    };
+    let forward = of("forward");
+    assert!(says(&forward, "s1 port 0 dropped ", "or find out why the pauses last."), "{forward:?}");
+    assert!(
+        forward.iter().any(|why| why.contains("the watchdog of s0 saw 1 storm at port 2")),
+        "{forward:?}"
+    );
+    assert!(
+        says(&forward, "The watchdog saw 1 storm, most at s0 port 2, ", "it sends on through the pauses."),
+        "{forward:?}"
+    );
+    let alert = of("alert");
+    assert!(says(&alert, "The watchdog saw ", "it says so and does nothing."), "{alert:?}");
+    assert!(!of("drop").iter().any(|why| why.starts_with("The watchdog saw")));
+}
+
 /// What a group held of its headroom is told beside what that group has, whatever another one has.
 #[test]
 fn headroom_in_use_is_of_the_group_that_has_it() {
