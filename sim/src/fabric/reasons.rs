@@ -5,7 +5,7 @@ use super::policy::Policy;
 use super::report::{HeadroomPool, HostResult, LinkResult, MarkingQueue, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_config::{Config, MarkPoint, PgConfig, SharedLimit, WatchdogAction, WatchdogConfig};
+use weir_config::{Config, MarkPoint, PgConfig, Reoccurrence, SharedLimit, WatchdogAction, WatchdogConfig};
 use weir_dataplane::drops::DropReason;
 use weir_layout::counted;
 
@@ -431,6 +431,29 @@ fn dropped(
              in [switch.config.port_defaults].",
             switch.name, port.port
         );
+    }
+    if let Some(watchdog) = context.config.as_ref().and_then(|c| c.watchdog.as_ref())
+        && name == DropReason::WatchdogDrop.name()
+    {
+        if watchdog.big_red_switch {
+            return format!(
+                "{} port {} dropped {count} ({name}): `big_red_switch` of [switch.config.watchdog] is on, which drops what every lossless \
+                 queue has, whoever pauses it or not. Remedy: false, which is the default.",
+                switch.name, port.port
+            );
+        }
+        if let Some(Reoccurrence { count: most, window }) = &watchdog.reoccurrence
+            && port.storms >= u64::from(*most)
+        {
+            return format!(
+                "{} port {} dropped {count} ({name}): the watchdog saw {} there, and with `reoccurrence` of {most} within {window} ns a queue \
+                 stays shut until an operator releases it, which nobody does here. Remedy: find out why its peer pauses it, or leave \
+                 `reoccurrence` out.",
+                switch.name,
+                port.port,
+                counted(port.storms, "storm")
+            );
+        }
     }
     if let Some((peer, seen)) = sends_through_pauses(report, context, switch, port).filter(|_| of_headroom) {
         return format!(

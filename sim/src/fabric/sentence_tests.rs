@@ -329,6 +329,11 @@ fn storms_are_told_with_what_the_watchdog_does_about_them() {
     let alert = of("alert");
     assert!(says(&alert, "The watchdog saw ", "it says so and does nothing."), "{alert:?}");
     assert!(!of("drop").iter().any(|why| why.starts_with("The watchdog saw")));
+    // Queues that are shut for good are told from those in a storm.
+    let held = of("drop\"\nreoccurrence = { count = 2, window = \"20ms\" }\n#");
+    assert!(says(&held, "s0 port 2 dropped ", "or leave `reoccurrence` out."), "{held:?}");
+    let red = of("drop\"\nbig_red_switch = true\n#");
+    assert!(says(&red, "s0 port 2 dropped ", "Remedy: false, which is the default."), "{red:?}");
 }
 
 /// What a group held of its headroom is told beside what that group has, whatever another one has.
