@@ -27,8 +27,26 @@ fn one(
         return Finding::Unknown(DEPTHS);
     }
     let depths = [decided(known.config, sides.was, before), decided(known.config, sides.is, after)];
-    let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
+    let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
+        let mark = if left.marked { "marked CE" } else { "not marked" };
+        let depth = decided.map(|(wred, depth)| match wred.mark {
+            MarkPoint::Dequeue => format!(" with {depth} bytes behind it"),
+            MarkPoint::Enqueue => format!(" with {depth} bytes in its queue when it came"),
+        });
+        format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
+    };
     let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
+    // At the depth it had the curve does not mark it, or does not spare a frame that can be marked: whatever the file lacks.
+    let must = depths[0].and_then(|(wred, depth)| match before.marked {
+        true => (depth <= wred.kmin).then(|| format!("marked above {} bytes alone", wred.kmin)),
+        false => {
+            (depth > wred.kmax && after.marked).then(|| format!("always marked above {} bytes", wred.kmax))
+        }
+    });
+    if let Some(must) = must.filter(|_| is_another_queue) {
+        return Finding::differs("mark", [text(before, depths[0]), must]);
+    }
+    let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
     if known.lacks.own && is_another_queue {
         return Finding::Lacks;
     }
@@ -56,14 +74,6 @@ fn one(
             return Finding::Unknown(PHASE);
         }
     }
-    let text = |left: &Departure, decided: Option<(WredConfig, u64)>| {
-        let mark = if left.marked { "marked CE" } else { "not marked" };
-        let depth = decided.map(|(wred, depth)| match wred.mark {
-            MarkPoint::Dequeue => format!(" with {depth} bytes behind it"),
-            MarkPoint::Enqueue => format!(" with {depth} bytes in its queue when it came"),
-        });
-        format!("{mark} at {}{}", left.port, depth.unwrap_or_default())
-    };
     Finding::differs("mark", [text(before, depths[0]), text(after, depths[1])])
 }
 

@@ -67,6 +67,11 @@ fn what_hangs_on_frames_that_a_capture_lacks_is_not_judged() {
     assert_eq!((found.verdict(), &found.differences), (Verdict::Pass, &Vec::new()));
     assert!(lacking > 20 && of(&found, "verdict") == (0, judged + lacking), "{judged} {lacking}");
 
+    // What a frame says of itself contradicts another Kmin, whatever lacks.
+    let deeper = again(&marked, &load(&text().replace("20KB", "1MB"))).unwrap();
+    let marks = deeper.differences.iter().filter(|difference| difference.what == "mark");
+    assert_eq!((marks.count() as u64, deeper.verdict()), (deeper.totals[0].marked, Verdict::Fail));
+
     let dscp =
         watched(&config, &json!({ "port": "p0", "count": 1000, "bytes": 256, "filter": { "dscp": 26 } }));
     let found = again(&dscp, &config).unwrap();
