@@ -158,7 +158,8 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     let good = findings.is_empty();
     if good {
         let lost = totals.conservation.dropped;
-        let lossless = totals.ordered_losses().unwrap_or_else(|| "no lossless frame lost".to_owned());
+        let lossless =
+            totals.ordered_losses().unwrap_or_else(|| verdict::lossless(&config, &results).to_owned());
         say!(
             "verdict: PASS: every frame accounted for ({lost} lost by name), {lossless}, all content right{absent}"
         );

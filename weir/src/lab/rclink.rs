@@ -3,12 +3,12 @@
 use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLOWER, address, flows, in_flight, link_rate};
 use crate::host::back_off;
 use anyhow::{Context, Result, bail};
-use weir_config::{Config, CongestionControl, LabFlow, StaticEntry};
+use weir_config::{Config, CongestionControl, LabFlow, PortConfig, StaticEntry, Trust};
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::PortId;
 use weir_endpoint::rclink::Reliability;
 use weir_endpoint::rclink::cc_window::Window;
-use weir_endpoint::rclink::class::{Class, ClassMap};
+use weir_endpoint::rclink::class::{Class, ClassMap, TcType, TrafficClass};
 use weir_endpoint::rclink::endpoint::{EndpointConfig, FlowControl};
 use weir_endpoint::rclink::frame::{self, Codec, Format, MAX_PAYLOAD, MIN_LITE_PAYLOAD};
 use weir_endpoint::rclink::watermark::PauseWatermarks;
@@ -113,8 +113,12 @@ pub fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow
         let class = class(&endpoints[from].classes, priority).with_context(|| place_of(i))?;
         let beside = all.iter().filter(|other| other.from == flow.from).count() as u64;
         let sender = sender(config, flow, &endpoints[from], class, beside, manners);
+        let seen = class_at(config, from, &endpoints[from], priority);
         let back = made.iter().position(|other| {
-            (other.from, other.to, other.class) == (to, from, priority)
+            let route = ends[from].get(other.qpns[1] as usize).map(|end| end.route);
+            let is_same = matches!(route, Some(Route::Qp { class: other, .. }) if other == class);
+            (other.from, other.to) == (to, from)
+                && is_same
                 && ends[from][other.qpns[1] as usize].stream.is_none()
         });
         let qpns = match back {
@@ -134,7 +138,7 @@ pub fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow
         };
         let mine = &mut ends[from][qpns[0] as usize];
         *mine = PairConfig { peer: mine.peer, route: mine.route, ..sender };
-        made.push(Flow { from, to, class: priority, qpns });
+        made.push(Flow { from, to, class: seen, qpns });
     }
     let mut stations = Vec::new();
     for (port, (endpoint, ends)) in endpoints.into_iter().zip(ends).enumerate() {
@@ -149,6 +153,20 @@ pub fn make(config: &Config, manners: Manners) -> Result<(Vec<Station>, Vec<Flow
 
 fn place_of(flow: usize) -> String {
     format!("flow {} of the lab", flow + 1)
+}
+
+/// The class in which the switch has data of this priority, by the first of what its port trusts that the frames have.
+fn class_at(config: &Config, port: usize, endpoint: &EndpointConfig, priority: u8) -> u8 {
+    let PortConfig { maps, trust, default_tc, .. } = &config.ports[port];
+    let code = usize::from(TrafficClass { kind: TcType::Type1, channel: priority }.byte() >> 2);
+    let is_ip = endpoint.codec.format == Format::Standard;
+    let by = |source: &Trust| match source {
+        Trust::Pcp => endpoint.vlan.map(|_| maps.pcp_to_tc[usize::from(priority)]),
+        Trust::Dscp => is_ip.then(|| maps.dscp_to_tc[code]),
+        Trust::Tc => (!is_ip).then(|| maps.dscp_to_tc[code]),
+        Trust::Port => Some(*default_tc),
+    };
+    trust.iter().find_map(by).unwrap_or(*default_tc)
 }
 
 /// The class whose data has this priority.

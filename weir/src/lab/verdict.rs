@@ -64,6 +64,18 @@ pub fn print(config: &Config, results: &HostResults) {
     }
 }
 
+/// What is said of lossless classes when none of their frames was lost: nothing is shown by that if no flow has one.
+pub fn lossless(config: &Config, results: &HostResults) -> &'static str {
+    let is_lossless = |flow: &FlowResult| {
+        let port = &config.ports[flow.from];
+        port.pgs[usize::from(port.maps.tc_to_pg[usize::from(flow.class)])].lossless
+    };
+    match results.flows.iter().any(is_lossless) {
+        true => "no lossless frame lost",
+        false => "no flow of a lossless class",
+    }
+}
+
 /// Everything that does not add up or should not have happened. Empty: all is well.
 pub fn findings(config: &Config, totals: &Totals, results: &HostResults) -> Vec<String> {
     let mut found = Vec::new();
