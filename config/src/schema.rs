@@ -333,7 +333,7 @@ tables! {
         key("enable", "boolean, default true", "false switches a preset's watchdog off"),
         key("action", "\"drop\", \"forward\" or \"alert\", default \"drop\"", "what is done with a stormed queue (action)"),
         key("detection_time", "100ms to 5s, default 200ms, more where one pause may last longer (ports below 168M; 5s below 6.8M)", "paused, backlogged and without departures this long is a storm (detection_time)"),
-        key("restoration_time", "100ms to 60s, default 200ms", "no pause for this long ends it (restoration_time)"),
+        key("restoration_time", "100ms to 60s, default 200ms", "no PFC frame for this long ends it; a pause that lasts is asked for anew after 3/8 of it, 126 ms at 100M (restoration_time)"),
         key("poll_interval", "100ms to 1s, default 100ms", "interval between looks (POLL_INTERVAL)"),
         key("allow_short", "boolean, default false", "allow times from 10us, for labs"),
         key("big_red_switch", "boolean, default false", "hold every lossless queue in storm state (BIG_RED_SWITCH)"),

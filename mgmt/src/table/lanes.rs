@@ -35,7 +35,13 @@ pub(super) const PGS: &[Column] = &[
     PORT,
     col("pg", Count, "PG", "priority group", |r| json!(r.i)),
     col("lossless", Flag, "Lossless", "sends Xoff instead of dropping", |r| r.bit(r.info().lossless.into())),
-    col("packets", Count, "Counter/pkts", "frames charged to it", |r| count(r.port().stats.pg_packets[r.i])),
+    col(
+        "packets",
+        Count,
+        "Counter/pkts",
+        "frames charged to it; one that is flooded with a tag and without is charged as two",
+        |r| count(r.port().stats.pg_packets[r.i]),
+    ),
     col("drops", Count, "Drop/pkts", "frames refused", |r| count(r.port().stats.pg_drops[r.i])),
     col("used_bytes", Count, "", "bytes in its reserve and in the shared pool", |r| {
         count(r.port().gauges.pg_used[r.i])

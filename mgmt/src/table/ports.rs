@@ -261,7 +261,13 @@ pub(super) const PORTS: &[Column] = &[
         "share of the line rate received, with FCS, preamble and gap",
         |r| share(r.rates().rx_utilisation),
     ),
-    col("rx_bytes", Count, "", "bytes received, without FCS", |r| count(r.port().stats.rx_bytes)),
+    col(
+        "rx_bytes",
+        Count,
+        "",
+        "bytes received, without FCS; of a frame longer than a buffer of its driver's ring (net_af_packet) what fits there",
+        |r| count(r.port().stats.rx_bytes),
+    ),
     col("nic_rx_errors", Count, "RX_ERR", "frames received with an error, by the driver", |r| {
         count(r.port().nic.rx_errors)
     }),
