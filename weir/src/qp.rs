@@ -212,26 +212,16 @@ fn set(args: &SetArgs) -> Result<()> {
         let problem = "the address of a register has its queue pair in it";
         return Err(refuse("--qpn", problem, "leave it out, or set parameters by their keys"));
     }
-    let (mut set, mut registers) = (Vec::new(), Vec::new());
-    if !parameters.is_empty() {
-        set = args.which.ask(&Order::Set(which.clone(), parameters))?;
-    }
-    for (address, value) in writes {
-        let rows = args.which.ask(&Order::Write(which.clone(), address, value))?;
-        registers.extend(rows.into_iter().map(|row| (address, row)));
-    }
+    let rows = args.which.ask(&Order::Set(which, parameters, writes))?;
+    let (registers, set): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| !row["address"].is_null());
     if args.json {
-        let registers: Vec<Value> = registers
-            .iter()
-            .map(|(address, row)| json!({ "port": row["port"], "address": address, "value": row["value"] }))
-            .collect();
         OUT.json(&json!({ "queue_pairs": set, "registers": registers }));
         return Ok(());
     }
     set.iter().for_each(|row| say!("{}: set", name(row)));
-    for (address, row) in &registers {
+    for row in &registers {
         let port = row["port"].as_str().unwrap_or("");
-        say!("{port}: {address:#x} is {:#x}", number(row, "value"));
+        say!("{port}: {:#x} is {:#x}", number(row, "address"), number(row, "value"));
     }
     Ok(())
 }

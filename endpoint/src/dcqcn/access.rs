@@ -81,19 +81,6 @@ pub fn tell(settings: &mut [Option<Dcqcn>], address: u64, value: u64) -> Result<
     }
 }
 
-/// Whether [`write()`] would do that.
-///
-/// # Errors
-/// Nothing stands there, or what does not fit.
-pub fn check(
-    pairs: &[Option<&RateController>],
-    address: u64,
-    value: u64,
-    now: Nanos,
-) -> Result<(), AccessError> {
-    told(pairs, address, value, now).map(drop)
-}
-
 /// What queue pairs would be told, if a register that all share is written.
 fn told(
     pairs: &[Option<&RateController>],

@@ -184,9 +184,51 @@ pub fn words(dcqcn: &Dcqcn) -> (&'static str, &'static str) {
 
 /// Rate control of a connection that sends at most `rate` bits/s.
 pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
-    // All of it, too. The interval is the receiver's.
+    preset(dcqcn.parameters, rate).map_or(Rate::Fixed(rate), |of| Rate::Dcqcn(laid_over(dcqcn, of)))
+}
+
+/// The same for a connection that reacts to congestion as `held` says, by keys or by registers: what no key in `named` is
+/// about stays. `parameters` is about all that a preset has.
+pub fn changed(dcqcn: &HostDcqcn, named: &toml::Table, held: Option<&Dcqcn>, rate: u64) -> Rate {
+    let (Some(held), Some(preset)) = (held, preset(dcqcn.parameters, rate)) else {
+        return rate_control(dcqcn, rate);
+    };
+    let names = |key| named.contains_key(key);
+    let mut new = laid_over(dcqcn, if names("parameters") { preset } else { held.params });
+    if !names("scheme") {
+        new.scheme = held.scheme;
+    }
+    if !names("firmware_algorithm") {
+        new.firmware_algorithm = held.firmware_algorithm;
+    }
+    if !names("firmware_period") {
+        new.firmware_period = held.firmware_period;
+    }
+    if !names("outstanding") {
+        new.outstanding.normal = held.outstanding.normal;
+    }
+    if !names("outstanding_after_cnp") {
+        new.outstanding.reduced = held.outstanding.reduced;
+    }
+    if !names("restore_after") {
+        new.outstanding.restore_after = held.outstanding.restore_after;
+    }
+    Rate::Dcqcn(new)
+}
+
+/// What unset keys are; `None`: the rate is fixed.
+fn preset(parameters: CongestionControl, rate: u64) -> Option<Params> {
+    match parameters {
+        CongestionControl::Off => None,
+        CongestionControl::Paper => Some(Params::paper(rate)),
+        CongestionControl::Connectx => Some(Params::connectx(rate)),
+    }
+}
+
+fn laid_over(dcqcn: &HostDcqcn, of: Params) -> Dcqcn {
+    // All of it, too. The preset is there already, and the interval is the receiver's.
     let HostDcqcn {
-        parameters,
+        parameters: _,
         scheme,
         firmware_algorithm,
         firmware_period,
@@ -209,11 +251,6 @@ pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
         outstanding_after_cnp,
         restore_after,
     } = *dcqcn;
-    let of = match parameters {
-        CongestionControl::Off => return Rate::Fixed(rate),
-        CongestionControl::Paper => Params::paper(rate),
-        CongestionControl::Connectx => Params::connectx(rate),
-    };
     let params = Params {
         gain: gain.unwrap_or(of.gain),
         initial_alpha: initial_alpha.unwrap_or(of.initial_alpha),
@@ -241,5 +278,57 @@ pub fn rate_control(dcqcn: &HostDcqcn, rate: u64) -> Rate {
         config::FirmwareAlgorithm::Dcqcn => FirmwareAlgorithm::Dcqcn,
         config::FirmwareAlgorithm::Backoff => FirmwareAlgorithm::Backoff,
     };
-    Rate::Dcqcn(Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period })
+    Dcqcn { scheme, params, outstanding, firmware_algorithm, firmware_period }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: u64 = 100_000_000_000;
+
+    /// What `[dcqcn]` with these keys makes of `held`.
+    fn set(keys: &str, held: &Dcqcn) -> Dcqcn {
+        let named: toml::Table = keys.parse().unwrap();
+        let file = format!(
+            "[[port]]\nname = \"h\"\ndevice = \"net_null0\"\nmac = \"02:00:00:00:00:01\"\nip = \"10.0.0.1\"\n\
+             [[qp]]\npeer_ip = \"10.0.0.2\"\npeer_qpn = 17\n[dcqcn]\n{keys}"
+        );
+        let loaded = config::host::load("host.toml", &file).unwrap();
+        let HostTraffic::Roce { dcqcn, .. } = loaded.config.traffic else { unreachable!() };
+        match changed(&dcqcn, &named, Some(held), RATE) {
+            Rate::Dcqcn(dcqcn) => dcqcn,
+            Rate::Fixed(_) => panic!("{keys}"),
+        }
+    }
+
+    /// Registers and keys change the same settings, and neither takes back what the other has changed.
+    #[test]
+    fn a_key_changes_what_it_names_and_nothing_else() {
+        let of = |parameters| match rate_control(&HostDcqcn::of(parameters), RATE) {
+            Rate::Dcqcn(dcqcn) => dcqcn,
+            Rate::Fixed(_) => unreachable!(),
+        };
+        let paper = of(CongestionControl::Paper);
+        let held = Dcqcn {
+            scheme: Scheme::FirmwareRate,
+            params: Params {
+                max_rate: RATE / 2,
+                alpha_period: 99_000,
+                byte_threshold: 64_000,
+                ..paper.params
+            },
+            outstanding: Outstanding { normal: 12, reduced: 3, restore_after: 777_000 },
+            firmware_algorithm: FirmwareAlgorithm::Backoff,
+            firmware_period: 20_000,
+        };
+        assert_eq!(set("cnp_interval = \"1ms\"\n", &held), held);
+        let gain = Params { gain: 8, ..held.params };
+        assert_eq!(set("gain = 8\n", &held), Dcqcn { params: gain, ..held });
+        let fewer = Outstanding { normal: 8, ..held.outstanding };
+        assert_eq!(set("outstanding = 8\n", &held), Dcqcn { outstanding: fewer, ..held });
+        assert_eq!(set("scheme = \"hardware\"\n", &held), Dcqcn { scheme: Scheme::Hardware, ..held });
+        let connectx = of(CongestionControl::Connectx).params;
+        assert_eq!(set("parameters = \"connectx\"\n", &held), Dcqcn { params: connectx, ..held });
+    }
 }

@@ -86,7 +86,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
     let stop = Stop::on_signal()?;
     // What can fail comes before the loop that moves frames.
     let listen = |path: &PathBuf| Operator::listen(path, &config, &text);
-    let mut operator = args.socket.as_ref().map(listen).transpose()?;
+    let operator = args.socket.as_ref().map(listen).transpose()?;
     if let Some(operator) = &operator {
         say!("queue pairs: weir qp show --socket {}", operator.path().display());
     }
@@ -146,7 +146,7 @@ pub fn host(args: &HostArgs, eal_args: &[String]) -> Result<Outcome> {
             look_at_mtu(port, watch, carries.as_ref());
         }
         teller.tell(start.elapsed(), shared.look());
-        operator.iter_mut().for_each(|operator| operator.turn(&shared));
+        operator.iter().for_each(|operator| operator.turn(&shared));
         let over = args.duration.is_some_and(|time| start.elapsed() >= time);
         let failed = meeting.failed();
         if stop.asked() || over || failed.is_some() || (counted && shared.is_done()) {

@@ -3,7 +3,7 @@
 //!
 //! One JSON object per line each way ([`Order`]; the answer is [`Said`]).
 
-use super::build::{rate_control, words};
+use super::build::{changed, words};
 use super::seats::{Seat, Shared};
 use crate::refusal::refuse;
 use anyhow::{Context, Result, anyhow};
@@ -15,13 +15,13 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use weir_config::CongestionControl;
-use weir_config::host::{self, HostConfig, HostDcqcn, HostQp, HostTraffic};
+use weir_config::host::{self, HostConfig, HostDcqcn, HostTraffic};
+use weir_config::{CongestionControl, DcqcnScheme};
 use weir_dataplane::types::Nanos;
 use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::trace::Trace;
 use weir_endpoint::roce::wire::Qpn;
-use weir_endpoint::station::roce::{OrderError, Station as Roce};
+use weir_endpoint::station::roce::{Change, OrderError, Station as Roce};
 use weir_endpoint::station::{ConnectionReport, Station};
 
 /// Longest line, bytes.
@@ -53,8 +53,12 @@ impl Which {
     }
 }
 
-/// `[dcqcn]` of queue pairs, by port and number.
-type Parameters = BTreeMap<(String, u32), HostDcqcn>;
+/// Keys of `[dcqcn]` that are set, and what they are for queue pairs, by port and number.
+#[derive(Debug, Default)]
+struct Parameters {
+    named: toml::Table,
+    pairs: BTreeMap<(String, u32), HostDcqcn>,
+}
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,10 +66,9 @@ type Parameters = BTreeMap<(String, u32), HostDcqcn>;
 pub enum Order {
     /// What queue pairs do, their parameters and registers.
     Show(Which),
-    /// Other parameters: TOML of `[dcqcn]`, over what holds now.
-    Set(Which, String),
-    /// A register to be written, at its address.
-    Write(Which, u64, u64),
+    /// Other parameters: TOML of `[dcqcn]`, over what holds now; then registers to be written, addresses and values. The
+    /// answer has an object for each of these, too.
+    Set(Which, String, Vec<(u64, u64)>),
     /// A register to be read.
     Read(Which, u64),
     /// Record what moves rates, or stop that.
@@ -93,8 +96,6 @@ pub struct Operator {
     ports: Vec<String>,
     /// The file of the hosts.
     file: toml::Table,
-    /// Queue pairs, by port and number, with their `[dcqcn]` as it was changed last.
-    pairs: BTreeMap<(String, u32), toml::Table>,
 }
 
 impl Drop for Operator {
@@ -110,18 +111,10 @@ impl Operator {
     /// The socket cannot be made.
     pub fn listen(path: &Path, config: &HostConfig, text: &str) -> Result<Self> {
         let file: toml::Table = text.parse().context("the file of the hosts")?;
-        let dcqcn = file.get("dcqcn").and_then(toml::Value::as_table).cloned().unwrap_or_default();
-        let pairs = match &config.traffic {
-            HostTraffic::Roce { qps, .. } => {
-                let key = |qp: &HostQp| (config.ports[qp.port].port.name.clone(), qp.qpn);
-                qps.iter().map(|qp| (key(qp), dcqcn.clone())).collect()
-            }
-            HostTraffic::RcLink(_) => BTreeMap::new(),
-        };
         let (listener, path) = weir_mgmt::server::unix_listener(path)
             .with_context(|| format!("cannot listen on {}", path.display()))?;
         let ports = config.ports.iter().map(|port| port.port.name.clone()).collect();
-        Ok(Self { listener, path, ports, file, pairs })
+        Ok(Self { listener, path, ports, file })
     }
 
     /// Where it listens.
@@ -130,14 +123,14 @@ impl Operator {
     }
 
     /// Answers whoever has come first.
-    pub fn turn(&mut self, shared: &Shared) {
+    pub fn turn(&self, shared: &Shared) {
         if let Ok((stream, _)) = self.listener.accept() {
             // Who says nothing, or goes away, is not waited for.
             let _ = self.answer(&stream, shared);
         }
     }
 
-    fn answer(&mut self, mut stream: &UnixStream, shared: &Shared) -> Result<()> {
+    fn answer(&self, mut stream: &UnixStream, shared: &Shared) -> Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(LINE))?;
         stream.set_write_timeout(Some(LINE))?;
@@ -154,48 +147,38 @@ impl Operator {
         Ok(())
     }
 
-    fn carry_out(&mut self, order: Order, shared: &Shared) -> Result<Value> {
-        let mut changed = BTreeMap::new();
-        let mut parameters = BTreeMap::new();
-        if let Order::Set(which, toml) = &order {
-            let new: toml::Table =
-                toml.parse().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
-            if let Some(key) = OF_THE_START.into_iter().find(|key| new.contains_key(*key)) {
-                return Err(anyhow!(
-                    "`{key}` is of the start of a queue pair; set it in [dcqcn] of the file, before the hosts begin"
-                ));
-            }
-            for (key, own) in self.pairs.iter().filter(|((port, qpn), _)| which.is(port, *qpn)) {
-                let mut table = own.clone();
-                if new.get("parameters").and_then(toml::Value::as_str) == Some(CongestionControl::Off.word())
-                {
-                    // The others say nothing any more.
-                    table.retain(|key, _| key == "cnp_interval");
-                }
-                let beside = table.keys().filter(|key| !new.contains_key(*key)).cloned().collect::<Vec<_>>();
-                table.extend(new.clone());
-                let all = self.parameters(&table).with_context(|| {
-                    let (port, qpn) = key;
-                    let new = new.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-                    let beside = match beside.is_empty() {
-                        true => String::new(),
-                        false => format!(" (which has {} already)", beside.join(", ")),
-                    };
-                    format!("{new} of queue pair {qpn} of {port}{beside}")
-                })?;
-                parameters.insert(key.clone(), all);
-                changed.insert(key.clone(), table);
-            }
-        }
-        let (said, answer) = channel();
+    fn carry_out(&self, order: Order, shared: &Shared) -> Result<Value> {
+        let parameters = match &order {
+            Order::Set(which, toml, _) => self.read(which, toml, shared)?,
+            _ => Parameters::default(),
+        };
         let ports = self.ports.clone();
-        shared.order(Box::new(move |seats, now| {
-            let _ = said.send(obey(&order, &parameters, &ports, seats, now));
-        }));
-        let done =
-            answer.recv_timeout(PATIENCE).map_err(|_| anyhow!("the hosts have ended, or are held up"))??;
-        self.pairs.extend(changed);
-        Ok(done)
+        in_the_loop(shared, move |seats, now| obey(&order, &parameters, &ports, seats, now))?
+    }
+
+    /// What keys of `[dcqcn]` are for the queue pairs they are to be set of, each checked as in a file.
+    fn read(&self, which: &Which, toml: &str, shared: &Shared) -> Result<Parameters> {
+        let named: toml::Table =
+            toml.parse().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
+        if named.is_empty() {
+            return Ok(Parameters::default());
+        }
+        if let Some(key) = OF_THE_START.into_iter().find(|key| named.contains_key(*key)) {
+            return Err(anyhow!(
+                "`{key}` is of the start of a queue pair; set it in [dcqcn] of the file, before the hosts begin"
+            ));
+        }
+        let (ports, asked) = (self.ports.clone(), which.clone());
+        let mut pairs = BTreeMap::new();
+        for (key, held) in in_the_loop(shared, move |seats, _| held(&asked, &ports, seats))? {
+            let all = self.parameters(&beside(&named, held.as_ref())).with_context(|| {
+                let named = named.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+                let (port, qpn) = &key;
+                format!("{named} of queue pair {qpn} of {port}")
+            })?;
+            pairs.insert(key, all);
+        }
+        Ok(Parameters { named, pairs })
     }
 
     /// What a `[dcqcn]` of the file would be.
@@ -216,30 +199,124 @@ impl Operator {
     }
 }
 
-/// Whether what is ordered can be done, for all queue pairs it is about.
-fn check(order: &Order, parameters: &Parameters, ports: &[String], seats: &[Seat], now: Nanos) -> Result<()> {
-    let stations = ports.iter().zip(seats).filter_map(|(name, seat)| match &seat.station {
-        Station::Roce(station) => Some((name, station)),
-        Station::RcLink(_) => None,
-    });
-    for (name, station) in stations {
-        if let Order::Write(which, address, value) = order
-            && which.has(name)
-        {
-            station.can_write(*address, *value, now)?;
+/// Has the loop that moves the frames do something, and waits for what comes of it.
+fn in_the_loop<T: Send + 'static>(
+    shared: &Shared,
+    what: impl FnOnce(&mut [Seat], Nanos) -> T + Send + 'static,
+) -> Result<T> {
+    let (said, answer) = channel();
+    shared.order(Box::new(move |seats, now| {
+        let _ = said.send(what(seats, now));
+    }));
+    answer.recv_timeout(PATIENCE).map_err(|_| anyhow!("the hosts have ended, or are held up"))
+}
+
+/// How queue pairs react to congestion now, by port and number; `None`: they have a fixed rate.
+fn held(which: &Which, ports: &[String], seats: &[Seat]) -> Vec<((String, u32), Option<Dcqcn>)> {
+    let mut all = Vec::new();
+    for (name, seat) in ports.iter().zip(seats) {
+        if let Station::Roce(station) = &seat.station {
+            let pairs = seat.station.pairs().filter(|pair| which.is(name, pair.number));
+            all.extend(
+                pairs.map(|pair| ((name.clone(), pair.number), station.dcqcn(Qpn(pair.number)).copied())),
+            );
         }
-        for ((_, qpn), parameters) in parameters.iter().filter(|((port, _), _)| port == name) {
-            if let Some(rate) = station.highest_rate(Qpn(*qpn)) {
-                station
-                    .can_configure(Qpn(*qpn), &rate_control(parameters, rate), now)
-                    .with_context(|| format!("queue pair {qpn} of {name}"))?;
+    }
+    all
+}
+
+/// `[dcqcn]` of a file that says what `named` says beside what holds: with the keys that others are checked against.
+fn beside(named: &toml::Table, held: Option<&Dcqcn>) -> toml::Table {
+    let word = |key| named.get(key).and_then(toml::Value::as_str);
+    let mut table = toml::Table::new();
+    match (word("parameters"), held) {
+        // A fixed rate, from which another preset begins.
+        (Some(parameters), _) if parameters == CongestionControl::Off.word() => {}
+        (Some(_), None) => {}
+        (None, None) => {
+            table.insert("parameters".into(), CongestionControl::Off.word().into());
+        }
+        (_, Some(held)) => {
+            let (own, algorithm) = words(held);
+            let scheme = word("scheme").unwrap_or(own);
+            table.insert("scheme".into(), scheme.into());
+            if scheme != DcqcnScheme::Hardware.word() {
+                table.insert("firmware_algorithm".into(), algorithm.into());
+            }
+            if scheme != DcqcnScheme::Firmware.word() {
+                table.insert("outstanding".into(), held.outstanding.normal.into());
+                table.insert("outstanding_after_cnp".into(), held.outstanding.reduced.into());
             }
         }
     }
-    Ok(())
+    table.extend(named.clone());
+    table
 }
 
-/// Does what is ordered, for each queue pair it is about: for all of them or, where one refuses, for none.
+/// Sets parameters and writes registers: all of it or, where one is refused, nothing.
+fn set(
+    which: &Which,
+    parameters: &Parameters,
+    writes: &[(u64, u64)],
+    ports: &[String],
+    seats: &mut [Seat],
+    now: Nanos,
+) -> Result<Value> {
+    let mut planned = Vec::new();
+    for (name, seat) in ports.iter().zip(&*seats).filter(|(name, _)| which.has(name)) {
+        let Station::Roce(station) = &seat.station else {
+            return Err(anyhow!("RC Link hosts have no DCQCN"));
+        };
+        let own = parameters.pairs.iter().filter(|((port, _), _)| port == name);
+        let configure = own.filter_map(|((_, qpn), new)| {
+            let (qpn, held) = (Qpn(*qpn), station.dcqcn(Qpn(*qpn)));
+            let rate = changed(new, &parameters.named, held, station.highest_rate(qpn)?);
+            Some(Change::Configure(qpn, rate))
+        });
+        let changes: Vec<_> =
+            configure.chain(writes.iter().map(|(address, value)| Change::Write(*address, *value))).collect();
+        station.can(&changes, now).map_err(|(at, error)| match changes[at] {
+            Change::Configure(qpn, _) => anyhow!(error).context(format!("queue pair {} of {name}", qpn.0)),
+            Change::Write(..) => error.into(),
+        })?;
+        planned.push(changes);
+    }
+    let (mut set, mut written) = (Vec::new(), Vec::new());
+    let seats = ports.iter().zip(seats).filter(|(name, _)| which.has(name));
+    for ((name, seat), changes) in seats.zip(planned) {
+        let Station::Roce(station) = &mut seat.station else { continue };
+        for change in changes {
+            match change {
+                Change::Configure(qpn, rate) => station.configure(qpn, &rate, now)?,
+                Change::Write(address, value) => {
+                    station.write(address, value, now)?;
+                    let value = station.read(address, now)?;
+                    written.push(json!({ "port": name, "address": address, "value": value }));
+                }
+            }
+        }
+        for ((_, qpn), new) in parameters.pairs.iter().filter(|((port, _), _)| port == name) {
+            if parameters.named.contains_key("cnp_interval") {
+                station.set_cnp_interval(Qpn(*qpn), new.cnp_interval)?;
+            }
+        }
+        let own = |pair: &ConnectionReport| parameters.pairs.contains_key(&(name.clone(), pair.number));
+        let pairs: Vec<_> = station.pairs().filter(own).collect();
+        set.extend(pairs.iter().map(|pair| row(name, pair, reaction(station, Qpn(pair.number), now))));
+    }
+    set.extend(written);
+    rows_of_some(set)
+}
+
+/// An answer about what there is.
+fn rows_of_some(rows: Vec<Value>) -> Result<Value> {
+    match rows.is_empty() {
+        true => Err(anyhow!("there is no such queue pair; `weir qp show` lists them")),
+        false => Ok(Value::Array(rows)),
+    }
+}
+
+/// Does what is ordered, for each queue pair it is about.
 fn obey(
     order: &Order,
     parameters: &Parameters,
@@ -247,21 +324,13 @@ fn obey(
     seats: &mut [Seat],
     now: Nanos,
 ) -> Result<Value> {
-    let (Order::Show(which)
-    | Order::Set(which, _)
-    | Order::Write(which, ..)
-    | Order::Read(which, _)
-    | Order::Record(which, _)
-    | Order::Trace(which)) = order;
-    check(order, parameters, ports, seats, now)?;
+    let which = match order {
+        Order::Set(which, _, writes) => return set(which, parameters, writes, ports, seats, now),
+        Order::Show(which) | Order::Read(which, _) | Order::Record(which, _) | Order::Trace(which) => which,
+    };
     let mut rows = Vec::new();
     for (name, seat) in ports.iter().zip(seats).filter(|(name, _)| which.has(name)) {
-        if let (Station::Roce(station), Order::Write(_, address, _) | Order::Read(_, address)) =
-            (&mut seat.station, order)
-        {
-            if let Order::Write(_, address, value) = order {
-                station.write(*address, *value, now)?;
-            }
+        if let (Station::Roce(station), Order::Read(_, address)) = (&seat.station, order) {
             let value = station.read(*address, now)?;
             rows.push(json!({ "port": name, "address": address, "value": value }));
             continue;
@@ -269,20 +338,14 @@ fn obey(
         let pairs: Vec<ConnectionReport> = seat.station.pairs().collect();
         for pair in pairs.iter().filter(|pair| which.is(name, pair.number)) {
             let more = match &mut seat.station {
-                Station::Roce(station) => {
-                    let own = parameters.get(&(name.clone(), pair.number));
-                    of_pair(order, own, station, pair, now)?
-                }
+                Station::Roce(station) => of_pair(order, station, Qpn(pair.number), now)?,
                 Station::RcLink(_) if matches!(order, Order::Show(_)) => json!({}),
                 Station::RcLink(_) => return Err(anyhow!("RC Link hosts have no DCQCN")),
             };
             rows.push(row(name, pair, more));
         }
     }
-    match rows.is_empty() {
-        true => Err(anyhow!("there is no such queue pair; `weir qp show` lists them")),
-        false => Ok(Value::Array(rows)),
-    }
+    rows_of_some(rows)
 }
 
 /// What a queue pair does, and what only one that reacts to congestion has.
@@ -299,41 +362,33 @@ fn row(port: &str, pair: &ConnectionReport, more: Value) -> Value {
     row
 }
 
-fn of_pair(
-    order: &Order,
-    parameters: Option<&HostDcqcn>,
-    station: &mut Roce,
-    pair: &ConnectionReport,
-    now: Nanos,
-) -> Result<Value> {
-    let qpn = Qpn(pair.number);
+fn of_pair(order: &Order, station: &mut Roce, qpn: Qpn, now: Nanos) -> Result<Value> {
     let fixed = |error| match error {
         // All were meant, and this one has a rate of its own.
         OrderError::Fixed(_) => Ok(()),
         other => Err(other),
     };
     match order {
-        Order::Set(..) => {
-            if let (Some(parameters), Some(rate)) = (parameters, station.highest_rate(qpn)) {
-                station.configure(qpn, &rate_control(parameters, rate), now)?;
-                station.set_cnp_interval(qpn, parameters.cnp_interval)?;
-            }
-        }
         Order::Record(_, on) => station.record(qpn, *on).or_else(fixed)?,
         Order::Trace(_) => return Ok(json!({ "trace": station.trace(qpn).map(trace) })),
-        Order::Show(_) | Order::Write(..) | Order::Read(..) => {}
+        Order::Show(_) | Order::Set(..) | Order::Read(..) => {}
     }
+    Ok(reaction(station, qpn, now))
+}
+
+/// How a queue pair reacts to congestion.
+fn reaction(station: &Roce, qpn: Qpn, now: Nanos) -> Value {
     let interval = station.cnp_interval(qpn);
     let Some(dcqcn) = station.dcqcn(qpn) else {
-        return Ok(json!({ "cnp_interval": interval, "dcqcn": null }));
+        return json!({ "cnp_interval": interval, "dcqcn": null });
     };
     let parameters = shown(dcqcn);
     let register = |(register, address, value): (weir_endpoint::dcqcn::registers::Register, u64, u32)| json!({ "name": register.name(), "address": address, "value": value });
     let registers: Vec<Value> = station.registers(qpn, now).into_iter().map(register).collect();
-    Ok(json!({
+    json!({
         "target_bps": station.target(qpn), "cnp_interval": interval, "recorded": station.trace(qpn).is_some(),
         "dcqcn": parameters, "registers": registers,
-    }))
+    })
 }
 
 /// Parameters by the keys of `[dcqcn]`, times in ns, rates in bits/s.

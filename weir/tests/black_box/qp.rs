@@ -74,10 +74,15 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
         let ended = qp(&socket, &["set", set]);
         assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{set}: {ended:?}");
     }
-    // Whose keys are new is told from those of earlier calls.
+    // What is refused is said of the one key that was set, not of those of earlier calls.
     let ended = qp(&socket, &["set", "gain=9999", "--qpn", "18"]);
-    let why = "`gain` of queue pair 18 of h1 (which has alpha_period, cut_period already): ";
+    let why = "`gain` of queue pair 18 of h1: ";
     assert!(ended.code() == Some(2) && ended.stderr.contains(why), "{ended:?}");
+    // Of a line of assignments all hold or none, in whatever order.
+    for set in [["gain=7", "0x600338=3"], ["0x200218=99", "0x600338=3"], ["0x200218=99", "gain=9999"]] {
+        let ended = qp(&socket, &["set", set[0], set[1]]);
+        assert!(ended.code() == Some(2) && ended.stdout.is_empty(), "{set:?}: {ended:?}");
+    }
     assert_eq!(of(&rows(&socket, &["show", "--json"])[1]), [77_000, 9, 66_000]);
     let ended = qp(&socket, &["show", "--qpn", "99"]);
     assert!(ended.code() == Some(2) && ended.stderr.contains("no such queue pair"), "{ended:?}");
@@ -94,6 +99,25 @@ fn queue_pairs_of_a_running_host_are_shown_set_and_recorded() {
     let ended = qp(&socket, &["set", "min_rate=3M"]);
     assert!(ended.code() == Some(2) && ended.stderr.contains("queue pair 18 of h1: "), "{ended:?}");
     assert_eq!((least(), before[1]), (before.clone(), 1_000_000));
+    // A key takes back nothing that registers have set: scheme, alpha timer, CNP_TIMER_THRD.
+    let registers = ["set", "0x200220=0", "0x200218=99", "0x2000a0=777"];
+    let of_both = "h1: 0x200220 is 0x0\nh1: 0x200218 is 0x63\nh1: 0x2000a0 is 0x309\n";
+    assert_eq!(qp(&socket, &registers).stdout, of_both);
+    // Firmware has a part in that scheme.
+    let keys = qp(&socket, &["set", "cnp_interval=55us", "stages=6", "firmware_period=20us"]);
+    assert_eq!(keys.stdout, "h1 17: set\nh1 18: set\n", "{keys:?}");
+    for row in rows(&socket, &["show", "--json"]) {
+        let dcqcn = &row["dcqcn"];
+        let times =
+            ["alpha_period", "restore_after", "firmware_period", "stages"].map(|key| number(dcqcn, key));
+        assert_eq!(
+            (dcqcn["scheme"].as_str(), times),
+            (Some("firmware"), [99_000, 777_000, 20_000, 6]),
+            "{row:#}"
+        );
+        assert_eq!(number(&row, "cnp_interval"), 55_000);
+    }
+    assert_eq!(qp(&socket, &["set", "scheme=hardware"]).code(), Some(0));
     // Half the rate by its register, from which it rises by itself: the trace says how.
     assert_eq!(qp(&socket, &["trace", "start", "--qpn", "17"]).stdout, "h1 17: recording\n");
     assert_eq!(qp(&socket, &["set", "0x400000=0x20", "0x600008=0x000d0006"]).code(), Some(0));

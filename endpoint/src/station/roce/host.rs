@@ -79,7 +79,7 @@ impl Connection {
 
 #[path = "operate.rs"]
 mod operate;
-pub use operate::OrderError;
+pub use operate::{Change, OrderError};
 
 /// What tells an end of a connection apart from all others.
 fn end(ip: IpAddr, qpn: Qpn) -> u64 {

@@ -10,5 +10,5 @@ mod tests;
 mod traffic;
 
 pub use config::{Operation, PairConfig, Peer, Rate, Remote, SLOTS, StationConfig, StationError, Stream};
-pub use host::{OrderError, Station};
+pub use host::{Change, OrderError, Station};
 pub use rank::{Collective, Ended, Judgement, Results};

@@ -27,6 +27,15 @@ pub enum OrderError {
     Access(AccessError),
 }
 
+/// What queue pairs are to do otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A queue pair reacts in another way: [`Station::configure`].
+    Configure(Qpn, Rate),
+    /// Address of a register and what is to stand there: [`Station::write`].
+    Write(u64, u64),
+}
+
 impl Station {
     fn pair(&self, qpn: Qpn) -> Option<&Connection> {
         self.pairs.iter().find(|pair| pair.qpn == qpn)
@@ -58,7 +67,7 @@ impl Station {
         Register::ALL.into_iter().filter_map(row).collect()
     }
 
-    /// The rate that a queue pair has at most, or always, bits/s; `None`: it is not there.
+    /// The rate that a queue pair was made with: at most, or always, bits/s; `None`: it is not there.
     pub fn highest_rate(&self, qpn: Qpn) -> Option<u64> {
         Some(match self.pair(qpn)?.config.rate {
             Rate::Fixed(rate) => rate,
@@ -88,21 +97,44 @@ impl Station {
                 self.hca.set_outstanding(qpn, UNLIMITED);
             }
         }
-        pair.config.rate = *rate;
         self.apply_rate(at);
         Ok(())
     }
 
-    /// Whether [`Self::configure`] would take this.
+    /// Whether these changes can be made, one after the other.
     ///
     /// # Errors
-    /// Those of it.
-    pub fn can_configure(&self, qpn: Qpn, rate: &Rate, now: Nanos) -> Result<(), OrderError> {
-        let control = &self.pairs[self.pair_of(qpn)?].control;
-        match (rate, control) {
-            (Rate::Dcqcn(dcqcn), Some(control)) => control.can_configure(dcqcn, now)?,
-            (Rate::Dcqcn(dcqcn), None) => drop(RateController::new(dcqcn, now)?),
-            (Rate::Fixed(_), _) => {}
+    /// The place of the first one that is refused, and why.
+    pub fn can(&self, changes: &[Change], now: Nanos) -> Result<(), (usize, OrderError)> {
+        let settings_of = |pair: &Connection| pair.control.as_ref().map(|control| *control.settings());
+        let mut settings: Vec<_> = self.pairs.iter().map(settings_of).collect();
+        let change =
+            |(place, change)| self.try_on(&mut settings, change, now).map_err(|error| (place, error));
+        changes.iter().enumerate().try_for_each(change)
+    }
+
+    /// A change to what queue pairs are told, by which they do not go.
+    fn try_on(&self, settings: &mut [Option<Dcqcn>], change: &Change, now: Nanos) -> Result<(), OrderError> {
+        let fits = |at: usize, dcqcn: &Dcqcn| match &self.pairs[at].control {
+            Some(control) => control.can_configure(dcqcn, now),
+            None => RateController::new(dcqcn, now).map(drop),
+        };
+        match *change {
+            Change::Configure(qpn, rate) => {
+                let at = self.pair_of(qpn)?;
+                settings[at] = match rate {
+                    Rate::Fixed(_) => None,
+                    Rate::Dcqcn(dcqcn) => Some(dcqcn),
+                };
+                settings[at].iter().try_for_each(|dcqcn| fits(at, dcqcn))?;
+            }
+            Change::Write(address, value) => {
+                if access::tell(settings, address, value).map_err(|error| self.named(error))? {
+                    let told = settings.iter().enumerate();
+                    told.filter_map(|(at, dcqcn)| Some((at, dcqcn.as_ref()?)))
+                        .try_for_each(|(at, dcqcn)| fits(at, dcqcn))?;
+                }
+            }
         }
         Ok(())
     }
@@ -141,15 +173,6 @@ impl Station {
         access::write(&mut controls, address, value, now).map_err(|error| self.named(error))?;
         (0..self.pairs.len()).for_each(|at| self.apply_rate(at));
         Ok(())
-    }
-
-    /// Whether [`Self::write`] would do that.
-    ///
-    /// # Errors
-    /// Those of it.
-    pub fn can_write(&self, address: u64, value: u64, now: Nanos) -> Result<(), OrderError> {
-        let controls: Vec<_> = self.pairs.iter().map(|pair| pair.control.as_ref()).collect();
-        access::check(&controls, address, value, now).map_err(|error| self.named(error))
     }
 
     /// The same with the number of the queue pair.
@@ -279,6 +302,13 @@ mod tests {
     fn cc024_reactions_are_switched_off_and_on() {
         let (mut station, [first, fixed, _]) = station();
         let held = *station.dcqcn(first).unwrap();
+        let slow = Rate::Dcqcn(Dcqcn {
+            params: Params { max_rate: LINE / 2, initial_rate: LINE / 2, ..held.params },
+            ..held
+        });
+        station.configure(first, &slow, 0).unwrap();
+        assert_eq!(station.highest_rate(first), Some(LINE), "whatever bounds it now");
+        station.configure(first, &Rate::Dcqcn(held), 0).unwrap();
         let address = Register::Rate.address(1).unwrap();
         station.write(address, 6_400 << 16 | 3_200, 0).unwrap();
         assert_eq!((station.hca.rate(first), station.target(first)), (Some(LINE / 4), Some(LINE / 2)));
@@ -306,17 +336,29 @@ mod tests {
             .map(|min_rate| Rate::Dcqcn(Dcqcn { params: Params { min_rate, ..held.params }, ..held }));
         for qpn in [first, fixed] {
             let before = station.dcqcn(qpn).copied();
-            assert_eq!(station.can_configure(qpn, &low, 0), Ok(()));
-            let refused = station.can_configure(qpn, &high, 0);
-            assert_eq!(station.dcqcn(qpn).copied(), before);
-            assert!(refused.is_err() && station.configure(qpn, &high, 0) == refused, "{refused:?}");
+            assert_eq!(station.can(&[Change::Configure(qpn, low)], 0), Ok(()));
+            let (place, refused) = station.can(&[Change::Configure(qpn, high)], 0).unwrap_err();
+            assert_eq!((place, station.dcqcn(qpn).copied()), (0, before));
+            assert_eq!(station.configure(qpn, &high, 0), Err(refused));
         }
-        assert_eq!(station.can_configure(Qpn(99), &low, 0), Err(OrderError::NoQueuePair(Qpn(99))));
+        let nobody = [Change::Configure(first, low), Change::Configure(Qpn(99), low)];
+        assert_eq!(station.can(&nobody, 0), Err((1, OrderError::NoQueuePair(Qpn(99)))));
         let rate = Register::Rate.address(1).unwrap();
         let before = station.read(rate, 0);
-        assert_eq!((station.can_write(rate, 0x64_0032, 0), station.read(rate, 0)), (Ok(()), before));
-        let refused = station.can_write(rate, 1 << 32, 0);
-        assert!(refused.is_err() && station.write(rate, 1 << 32, 0) == refused, "{refused:?}");
+        assert_eq!(station.can(&[Change::Write(rate, 0x64_0032)], 0), Ok(()));
+        assert_eq!(station.read(rate, 0), before);
+        let (_, refused) = station.can(&[Change::Write(rate, 1 << 32)], 0).unwrap_err();
+        assert_eq!(station.write(rate, 1 << 32, 0), Err(refused));
+        // Each on top of those before it.
+        let slow = Change::Write(GlobalRegister::Increase as u64, 1000 << 32 | 1280 << 16 | 300);
+        assert_eq!(station.can(&[slow, Change::Write(rate, 0x64_0032)], 0), Ok(()));
+        assert!(matches!(
+            station.can(&[Change::Configure(first, low), slow], 0),
+            Err((1, OrderError::Access(_)))
+        ));
+        let off = Change::Configure(first, Rate::Fixed(LINE));
+        assert_eq!(station.can(&[off, Change::Write(rate, 0)], 0), Err((1, OrderError::Fixed(first))));
+        assert_eq!(station.dcqcn(first), Some(&held));
     }
 
     #[test]
