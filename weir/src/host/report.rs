@@ -223,6 +223,9 @@ impl<'a> Results<'a> {
                 r.adapter.tx_pfc(),
                 Unit::MS.text(r.paused_ns.iter().sum::<u64>() as f64)
             );
+            if let Some(what) = thrown_away_text(&r.adapter) {
+                say!("port {name}: frames thrown away: {what}");
+            }
             if *lost > 0 {
                 say!(
                     "port {name}: {} of those lost by its device or for its interface's MTU",
@@ -420,11 +423,28 @@ fn port_json(name: &str, r: &StationReport, lost: u64) -> Value {
     all
 }
 
+/// Frames that RoCEv2 hosts threw away, each with its key, and what they were.
+fn thrown_away(c: &roce::hca::Counters) -> [(&'static str, u64, &'static str); 6] {
+    [
+        ("rx_not_ready", c.rx_not_ready, "for a queue pair that has failed"),
+        ("rx_no_matching_qp", c.rx_no_matching_qp, "for no queue pair here"),
+        ("rx_unasked", c.rx_unasked, "responses nobody asked for"),
+        ("rx_unsupported", c.rx_unsupported, "of another transport service"),
+        ("rx_bad_icrc", c.rx_bad_icrc, "with a wrong ICRC"),
+        ("rx_malformed", c.rx_malformed, "malformed"),
+    ]
+}
+
+/// The same for people; `None`: there were none.
+fn thrown_away_text(adapter: &EndpointCounters) -> Option<String> {
+    let EndpointCounters::Roce(counters) = adapter else { return None };
+    let some = thrown_away(counters).into_iter().filter(|(_, frames, _)| *frames > 0);
+    let said: Vec<_> = some.map(|(_, frames, what)| format!("{frames} {what}")).collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
 fn roce_json(c: &roce::hca::Counters) -> Value {
-    json!({
-        "rx_bad_icrc": c.rx_bad_icrc,
-        "rx_malformed": c.rx_malformed,
-        "rx_no_matching_qp": c.rx_no_matching_qp,
+    let mut all = json!({
         "rx_duplicates": c.rx_duplicates,
         "rx_out_of_sequence": c.rx_out_of_sequence,
         "rx_nak_sequence": c.rx_nak_sequence,
@@ -433,7 +453,9 @@ fn roce_json(c: &roce::hca::Counters) -> Value {
         "rx_rnr": c.rx_rnr,
         "tx_acks": c.tx_acks,
         "tx_nak_sequence": c.tx_nak_sequence,
-    })
+    });
+    thrown_away(c).into_iter().for_each(|(key, frames, _)| all[key] = json!(frames));
+    all
 }
 
 fn rclink_json(c: &endpoint::Counters) -> Value {
@@ -449,4 +471,33 @@ fn rclink_json(c: &endpoint::Counters) -> Value {
         "tx_credit": c.tx_credit,
         "pfc_tx": c.tx_pfc,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a host takes and does not use is told with its reason, in the summary and to people.
+    #[test]
+    fn frames_thrown_away_are_told() {
+        let counters = roce::hca::Counters {
+            rx_bad_icrc: 1,
+            rx_malformed: 2,
+            rx_no_matching_qp: 3,
+            rx_not_ready: 160,
+            rx_unsupported: 5,
+            rx_unasked: 6,
+            ..Default::default()
+        };
+        let told = roce_json(&counters);
+        let keys = ["bad_icrc", "malformed", "no_matching_qp", "not_ready", "unsupported", "unasked"];
+        let frames = keys.map(|key| told[format!("rx_{key}")].as_u64());
+        assert_eq!(frames, [1, 2, 3, 160, 5, 6].map(Some), "{told:#}");
+        let few = roce::hca::Counters { rx_not_ready: 160, rx_unasked: 6, ..Default::default() };
+        assert_eq!(
+            thrown_away_text(&EndpointCounters::Roce(few)).as_deref(),
+            Some("160 for a queue pair that has failed, 6 responses nobody asked for")
+        );
+        assert_eq!(thrown_away_text(&EndpointCounters::Roce(Default::default())), None);
+    }
 }
