@@ -108,8 +108,13 @@ fn number(row: &Value, key: &str) -> u64 {
     row[key].as_u64().unwrap_or(0)
 }
 
-fn name(row: &Value) -> String {
-    format!("{} {}", row["port"].as_str().unwrap_or(""), number(row, "qpn"))
+/// Port and number of a connection, and what it is where that is no queue pair.
+pub fn name(row: &Value) -> String {
+    let port = row["port"].as_str().unwrap_or("");
+    match ["multicast", "raw"].into_iter().find(|kind| row[*kind].is_u64()) {
+        Some(kind) => format!("{port} {kind} {}", number(row, kind)),
+        None => format!("{port} {}", number(row, "qpn")),
+    }
 }
 
 fn rate(row: &Value, key: &str) -> f64 {

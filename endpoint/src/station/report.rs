@@ -194,6 +194,17 @@ pub enum Kind {
     Raw,
 }
 
+impl Kind {
+    /// Key of its number, where one is given.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Qp => "qpn",
+            Self::Multicast => "multicast",
+            Self::Raw => "raw",
+        }
+    }
+}
+
 /// One connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionReport {
@@ -226,8 +237,7 @@ impl ConnectionReport {
     pub fn name(&self) -> String {
         match self.kind {
             Kind::Qp => self.number.to_string(),
-            Kind::Multicast => format!("multicast {}", self.number),
-            Kind::Raw => format!("raw {}", self.number),
+            Kind::Multicast | Kind::Raw => format!("{} {}", self.kind.key(), self.number),
         }
     }
 

@@ -22,7 +22,7 @@ use weir_endpoint::dcqcn::firmware::Dcqcn;
 use weir_endpoint::dcqcn::trace::Trace;
 use weir_endpoint::roce::wire::Qpn;
 use weir_endpoint::station::roce::{Change, OrderError, Station as Roce};
-use weir_endpoint::station::{ConnectionReport, Station};
+use weir_endpoint::station::{ConnectionReport, Kind, Station};
 
 /// Longest line, bytes.
 const LONGEST: u64 = 64 << 10;
@@ -48,8 +48,8 @@ impl Which {
         self.port.as_deref().is_none_or(|asked| asked == port)
     }
 
-    fn is(&self, port: &str, qpn: u32) -> bool {
-        self.has(port) && self.qpn.is_none_or(|asked| asked == qpn)
+    fn is(&self, port: &str, pair: &ConnectionReport) -> bool {
+        self.has(port) && self.qpn.is_none_or(|asked| pair.kind == Kind::Qp && asked == pair.number)
     }
 }
 
@@ -216,7 +216,7 @@ fn held(which: &Which, ports: &[String], seats: &[Seat]) -> Vec<((String, u32), 
     let mut all = Vec::new();
     for (name, seat) in ports.iter().zip(seats) {
         if let Station::Roce(station) = &seat.station {
-            let pairs = seat.station.pairs().filter(|pair| which.is(name, pair.number));
+            let pairs = seat.station.pairs().filter(|pair| which.is(name, pair));
             all.extend(
                 pairs.map(|pair| ((name.clone(), pair.number), station.dcqcn(Qpn(pair.number)).copied())),
             );
@@ -336,7 +336,7 @@ fn obey(
             continue;
         }
         let pairs: Vec<ConnectionReport> = seat.station.pairs().collect();
-        for pair in pairs.iter().filter(|pair| which.is(name, pair.number)) {
+        for pair in pairs.iter().filter(|pair| which.is(name, pair)) {
             let more = match &mut seat.station {
                 Station::Roce(station) => of_pair(order, station, Qpn(pair.number), now)?,
                 Station::RcLink(_) if matches!(order, Order::Show(_)) => json!({}),
@@ -352,10 +352,11 @@ fn obey(
 fn row(port: &str, pair: &ConnectionReport, more: Value) -> Value {
     let p = &pair.progress;
     let mut row = json!({
-        "port": port, "qpn": pair.number, "peer": pair.peer_name(), "connected": pair.connected,
+        "port": port, "peer": pair.peer_name(), "connected": pair.connected,
         "failure": pair.failure.map(|failure| format!("{failure:?}")), "rate_bps": pair.rate, "posted": p.posted,
         "acknowledged": p.acknowledged, "received": p.received, "cnps": p.cnps,
     });
+    row[pair.kind.key()] = json!(pair.number);
     if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
         row.extend(more);
     }
@@ -450,5 +451,38 @@ pub fn ask(path: &Path, order: &Order) -> Result<Vec<Value>> {
         Said::Done(Value::Array(rows)) => Ok(rows),
         Said::Done(other) => Err(nobody(&other)),
         Said::Refused(why) => Err(anyhow!("{why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_dataplane::types::Mac;
+    use weir_endpoint::station::{Address, Progress};
+
+    /// RC Link counts its queue pairs, multicast and raw connections each from 0.
+    #[test]
+    fn connections_of_other_kinds_have_no_queue_pair_number() {
+        let qp = ConnectionReport {
+            kind: Kind::Qp,
+            number: 0,
+            peer: (Address::Mac(Mac([2, 0, 0, 0, 0, 1])), 0),
+            connected: true,
+            reliable: true,
+            failure: None,
+            rate: 1,
+            sends: true,
+            expect: None,
+            ended: None,
+            progress: Progress::default(),
+        };
+        let pairs = [Kind::Qp, Kind::Multicast, Kind::Raw].map(|kind| ConnectionReport { kind, ..qp });
+        let rows = pairs.each_ref().map(|pair| row("h", pair, json!({})));
+        assert_eq!(rows.each_ref().map(crate::qp::name), ["h 0", "h multicast 0", "h raw 0"]);
+        let numbers = rows.each_ref().map(|row| ["qpn", "multicast", "raw"].map(|key| row[key].as_u64()));
+        assert_eq!(numbers, [[Some(0), None, None], [None, Some(0), None], [None, None, Some(0)]]);
+        let zero = Which { port: None, qpn: Some(0) };
+        assert_eq!(pairs.each_ref().map(|pair| zero.is("h", pair)), [true, false, false]);
+        assert!(pairs.iter().all(|pair| Which::default().is("h", pair)));
     }
 }

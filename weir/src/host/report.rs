@@ -384,13 +384,9 @@ fn line_json(line: &Line<'_>) -> Value {
         Address::Ip(ip) => all["peer_ip"] = json!(ip.to_string()),
         Address::Mac(mac) => all["peer_mac"] = json!(mac.to_string()),
     }
-    match line.report.kind {
-        Kind::Qp => {
-            all["qpn"] = json!(line.report.number);
-            all["peer_qpn"] = json!(line.report.peer.1);
-        }
-        Kind::Multicast => all["multicast"] = json!(line.report.number),
-        Kind::Raw => all["raw"] = json!(line.report.number),
+    all[line.report.kind.key()] = json!(line.report.number);
+    if line.report.kind == Kind::Qp {
+        all["peer_qpn"] = json!(line.report.peer.1);
     }
     all
 }
