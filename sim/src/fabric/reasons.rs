@@ -504,7 +504,7 @@ fn dropped(
     let (meaning, remedy) = reason.map_or(("", ""), |r| (r.meaning().trim(), r.remedy()));
     format!(
         "{} port {} dropped {count} ({name}): {meaning} Most headroom in use was {} of {} bytes. \
-             Remedy: {remedy}.",
+         Remedy: {remedy}.",
         switch.name, port.port, port.headroom_peak, port.headroom
     )
 }

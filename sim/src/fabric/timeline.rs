@@ -34,7 +34,7 @@ pub struct Timeline {
     pub depths: Vec<Series>,
     /// The same of any port of all; empty: nothing ever waited.
     pub depth_max: Vec<u64>,
-    /// The same of `rates`: long enough for several frames.
+    /// The period of `rates`, ns: long enough for several frames.
     pub rate_period_ns: Nanos,
     /// Payload delivered in order within each period, bit/s: of each flow if they are few, else of the
     /// hosts that received most.

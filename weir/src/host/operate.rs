@@ -456,27 +456,17 @@ pub fn ask(path: &Path, order: &Order) -> Result<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::remedy::tests::nothing;
     use super::*;
-    use weir_dataplane::types::Mac;
-    use weir_endpoint::station::{Address, Progress};
 
     /// RC Link counts its queue pairs, multicast and raw connections each from 0.
     #[test]
     fn connections_of_other_kinds_have_no_queue_pair_number() {
-        let qp = ConnectionReport {
-            kind: Kind::Qp,
+        let pairs = [Kind::Qp, Kind::Multicast, Kind::Raw].map(|kind| ConnectionReport {
+            kind,
             number: 0,
-            peer: (Address::Mac(Mac([2, 0, 0, 0, 0, 1])), 0),
-            connected: true,
-            reliable: true,
-            failure: None,
-            rate: 1,
-            sends: true,
-            expect: None,
-            ended: None,
-            progress: Progress::default(),
-        };
-        let pairs = [Kind::Qp, Kind::Multicast, Kind::Raw].map(|kind| ConnectionReport { kind, ..qp });
+            ..nothing()
+        });
         let rows = pairs.each_ref().map(|pair| row("h", pair, json!({})));
         assert_eq!(rows.each_ref().map(crate::qp::name), ["h 0", "h multicast 0", "h raw 0"]);
         let numbers = rows.each_ref().map(|row| ["qpn", "multicast", "raw"].map(|key| row[key].as_u64()));

@@ -108,7 +108,7 @@ const ANEW: &str = ". A job is for one run, since its sequence numbers go on: `w
                     anew, `weir inc list` has its ID; a controller (--controller) makes one for each run";
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use weir_config::host::HostTraffic;
     use weir_endpoint::station::{Address, Kind, Progress};
@@ -118,7 +118,8 @@ mod tests {
                         [[qp]]\nport = \"h1\"\npeer_ip = \"10.0.0.200\"\npeer_qpn = 257\nsend = \"allreduce\"\nmessage = 3000\n\
                         inc.rank = 1\ninc.tree = [0, 1]\n";
 
-    fn nothing() -> ConnectionReport {
+    /// A connection of which nothing was sent yet.
+    pub(in crate::host) fn nothing() -> ConnectionReport {
         ConnectionReport {
             kind: Kind::Qp,
             number: 17,
