@@ -309,6 +309,12 @@ impl Host {
         if let Self::RcLink(nic) = self { nic.next_read(now) } else { None }
     }
 
+    /// What it sends leaves its queue at once, since nobody acknowledges it: LITE mode of RC Link.
+    #[inline]
+    pub fn sends_once(&self) -> bool {
+        matches!(self, Self::RcLink(nic) if !nic.is_reliable())
+    }
+
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &SimFrame, now: Nanos) -> Option<Arrival> {
         match self {

@@ -127,7 +127,9 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
         unless(has(FrameType::Type3), "host.rclink.priorities.raw", of_type("type3"));
         unless(has(FrameType::Type2), "host.rclink.priorities.multicast", of_type("type2"));
         let lite = "nothing is acknowledged, and any number of packets is in flight; take it out";
-        unless(rclink::is_acknowledged(spec), "host.rclink.window", lite.into());
+        // Responses that wait to be sent are counted without acknowledgements, too.
+        let queues = spec.workloads.iter().any(|w| w.response.is_some());
+        unless(rclink::is_acknowledged(spec) || queues, "host.rclink.window", lite.into());
         // With credits there are other words for it.
         let fills = link.read_rate.is_some() || link.flow_control == FlowControlKind::Cbfc;
         let as_they_come =
@@ -244,6 +246,8 @@ mod tests {
         assert_eq!(both.lines().count(), 3, "{both}");
         let rclink = said("", "protocol = \"rclink\"\ndcqcn = { gain = 9 }", "", "");
         assert!(rclink.contains("hosts speak RC Link") && rclink.lines().count() == 1, "{rclink}");
+        let lite = "protocol = \"rclink\"\nrclink.retransmit = false\nrclink.window = 9";
+        assert_eq!(said("", lite, "response = 64", ""), "PASS");
         let interval = "protocol = \"rclink\"\ncnp_interval = \"9us\"";
         assert_eq!(said("", interval, "", ""), "PASS");
         let unmarked = said("", &format!("{interval}\nrclink.format = \"afh_gen1\""), "", "");

@@ -382,6 +382,41 @@ fn ask(priorities: &str) -> Report {
     ))
 }
 
+/// Requests wait in the memory until the queue of responses has room, and no longer: with room for one it is there when the one before it
+/// is acknowledged or, in LITE mode, begins to be sent.
+#[test]
+fn a_request_is_read_when_its_response_can_be_queued() {
+    // From the reading of the last request to the last bit of its response.
+    let answered = |requests: u64, rclink: &str| {
+        let report = play(&format!(
+            "name = \"ask\"\nstop_time = \"5ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n\
+             [host]\nprotocol = \"rclink\"\npayload = 64\n[host.rclink]\nwindow = 1\n{rclink}\n[[workload]]\nkind = \"flow\"\n\
+             from = \"h0\"\nto = \"h1\"\nbytes = {}\nresponse = 1344\n",
+            64 * requests
+        ));
+        assert_eq!(report.verdict, "PASS", "{:?}", report.why);
+        let [read, end] =
+            [0, 1].map(|at| report.flows[at].start_ns.unwrap() + report.flows[at].fct_ns.unwrap());
+        (read, end - read)
+    };
+    let near = |a: u64, b: u64| a.abs_diff(b) <= 2;
+    let [of_20, of_21, of_22] = [20, 21, 22].map(|requests| answered(requests, ""));
+    // It leaves at once, and takes its time on the line and on the cable.
+    let line = of_20.1 - 1000;
+    assert!(
+        (108..125).contains(&line) && near(of_21.1, of_20.1) && near(of_22.1, of_20.1),
+        "{of_21:?} {of_22:?}"
+    );
+    assert!(
+        near(of_22.0 - of_21.0, of_21.0 - of_20.0) && of_21.0 > of_20.0 + 2000,
+        "{of_20:?} {of_21:?} {of_22:?}"
+    );
+    // It waits for the line, which the one before it has begun to take.
+    let [of_20, of_21] = [20, 21].map(|requests| answered(requests, "retransmit = false"));
+    assert!(near(of_20.1, 1000 + 2 * line) && near(of_21.1, of_20.1), "{line}: {of_20:?} {of_21:?}");
+    assert!(near(of_21.0 - of_20.0, line), "{line}: {of_20:?} {of_21:?}");
+}
+
 #[test]
 fn sw106_requests_that_share_a_class_with_responses_deadlock() {
     let apart = ask("");
@@ -427,9 +462,9 @@ fn sw106_the_circle_of_requests_and_responses_is_named() {
     let credits = |topology: &str, response: u8| {
         play(&format!(
             "name = \"ask\"\nstop_time = \"5ms\"\n[topology]\n{topology}\n[link]\nrate = \"100G\"\ndelay = \"100ns\"\n[host]\n\
-             protocol = \"rclink\"\npayload = 256\n[host.rclink]\nwindow = 8\nread_rate = \"30G\"\nflow_control = \"cbfc\"\n\
+             protocol = \"rclink\"\npayload = 64\n[host.rclink]\nwindow = 8\nread_rate = \"30G\"\nflow_control = \"cbfc\"\n\
              credits = 64\npriorities = {{ response = {response} }}\n\
-             [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"500KB\"\nresponse = 1024\n"
+             [[workload]]\nkind = \"permutation\"\nshift = 1\nbytes = \"100KB\"\nresponse = 1024\n"
         ))
     };
     for topology in ["kind = \"direct\"", "kind = \"star\"\nhosts = 2"] {

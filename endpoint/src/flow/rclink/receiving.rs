@@ -3,29 +3,24 @@
 use super::RcLinkNic;
 use super::role::Role;
 use crate::flow::messages::Arrival;
-use crate::rclink::endpoint::{Counters, Event, FlowControl};
+use crate::rclink::endpoint::{Counters, Endpoint, Event, FlowControl};
 use crate::rclink::frame::{self, Body};
 use crate::rclink::rh::{Opcode, Psn, Rh};
 use weir_dataplane::frame::Frame;
 use weir_dataplane::types::Nanos;
 
-/// Whether what the receiving end `at` reads can be answered at once: an answer that was asked for and has no room yet waits.
-pub(super) fn can_answer(ends: &[Role], at: usize) -> bool {
+/// Whether what the receiving end `at` reads can be answered at once: there is room for the answer.
+pub(super) fn can_answer(endpoint: &Endpoint, ends: &[Role], at: usize) -> bool {
     match ends.get(at) {
-        Some(Role::Receives { answers: Some(answers), .. }) => match &ends[*answers] {
-            Role::Sends { flows, .. } => {
-                flows.iter().all(|out| out.asked.is_none_or(|asked| asked == out.posted))
-            }
-            Role::Receives { .. } => true,
-        },
+        Some(Role::Receives { answers: Some(answers), .. }) => endpoint.has_room(*answers as u16),
         _ => true,
     }
 }
 
 /// Whether an event is for the reader and could be read at once if it were its turn.
-fn is_readable(ends: &[Role], event: &Event) -> bool {
+fn is_readable(endpoint: &Endpoint, ends: &[Role], event: &Event) -> bool {
     match event {
-        Event::Received { qp, .. } => can_answer(ends, usize::from(*qp)),
+        Event::Received { qp, .. } => can_answer(endpoint, ends, usize::from(*qp)),
         Event::Multicast { .. } | Event::Raw(_) => true,
         Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => false,
     }
@@ -98,9 +93,9 @@ impl RcLinkNic {
     fn next_event(&mut self, now: Nanos) -> Option<Event> {
         let Self { endpoint, ends, reader, .. } = self;
         let reads = reader.is_none_or(|reader| reader.ready() <= now);
-        endpoint.poll_event_if(now, |event| match event {
+        endpoint.poll_event_if(now, |endpoint, event| match event {
             Event::Acknowledged { .. } | Event::Cnp(_) | Event::Failed(_) => true,
-            read => reads && is_readable(ends, read),
+            read => reads && is_readable(endpoint, ends, read),
         })
     }
 
@@ -108,7 +103,7 @@ impl RcLinkNic {
     pub(super) fn idle_until(&mut self, now: Nanos) {
         let Self { endpoint, ends, reader, .. } = self;
         if let Some(reader) = reader
-            && !endpoint.events().any(|event| is_readable(ends, event))
+            && !endpoint.events().any(|event| is_readable(endpoint, ends, event))
         {
             reader.not_before(now);
         }

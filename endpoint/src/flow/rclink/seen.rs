@@ -134,6 +134,11 @@ impl RcLinkNic {
         self.held_back.until(now)
     }
 
+    /// What it sends stays in its queue until it is acknowledged; else, in LITE mode, until it is sent.
+    pub fn is_reliable(&self) -> bool {
+        self.endpoint.is_reliable()
+    }
+
     /// Something lies in its memory that is not delivered yet.
     pub fn has_unread(&self) -> bool {
         self.endpoint.has_events()
@@ -154,7 +159,7 @@ impl RcLinkNic {
         if holds == 0
             || has_credits
             || lately
-            || endpoint.unread().any(|qp| can_answer(&self.ends, qp.into()))
+            || endpoint.unread().any(|qp| can_answer(endpoint, &self.ends, qp.into()))
         {
             return None;
         }
@@ -169,7 +174,7 @@ impl RcLinkNic {
         let holds_answers = paused.is_some_and(|since| now.saturating_sub(since) >= still)
             && ends.iter().all(|at| endpoint.awaits_answers(*at as u16));
         let flows = ends.into_iter().filter_map(|at| match &self.ends[at] {
-            Role::Sends { flows, .. } => Some(flows.iter().filter(|out| out.asked > Some(out.posted))),
+            Role::Sends { flows, .. } => Some(flows.iter().filter(|out| out.posted < out.flow.packets())),
             Role::Receives { .. } => None,
         });
         let responses = flows.flatten().map(|out| out.flow.id).collect();

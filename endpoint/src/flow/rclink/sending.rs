@@ -105,6 +105,8 @@ impl RcLinkNic {
     /// Earliest time after which [`RcLinkNic::poll_transmit`] may have a frame if nothing arrives until then.
     /// `None`: nothing to do.
     pub fn next_transmit(&mut self, now: Nanos) -> Option<Nanos> {
+        // A frame that left may have made room, and what was read since may have asked for a response.
+        self.post(now);
         let mut next = self.endpoint.next_timeout(now).unwrap_or(NEVER);
         // What is open waits for room in the link's queue; what is not waits for its start.
         let Self { starts, ends, .. } = self;

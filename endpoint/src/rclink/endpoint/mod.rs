@@ -282,12 +282,16 @@ impl Endpoint {
 
     /// The next event. Its place in the receive memory is free from now on.
     pub fn poll_event(&mut self, now: Nanos) -> Option<Event> {
-        self.poll_event_if(now, |_| true)
+        self.poll_event_if(now, |_, _| true)
     }
 
     /// The first event that `accept` takes: what is left keeps its place in the receive memory.
-    pub fn poll_event_if(&mut self, now: Nanos, mut accept: impl FnMut(&Event) -> bool) -> Option<Event> {
-        let at = self.events.iter().position(|(event, _)| accept(event))?;
+    pub fn poll_event_if(
+        &mut self,
+        now: Nanos,
+        mut accept: impl FnMut(&Self, &Event) -> bool,
+    ) -> Option<Event> {
+        let at = self.events.iter().position(|(event, _)| accept(self, event))?;
         let (event, held) = self.events.remove(at)?;
         if let Some(held) = held {
             self.memories[held.memory].free(held.bytes);

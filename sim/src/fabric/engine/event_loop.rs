@@ -322,8 +322,8 @@ impl Fabric<'_> {
         }
     }
 
-    /// Lets the host that sends on `dir`, if one does, read what is in its memory, whether its line is free or not. One of RoCEv2 takes frames as
-    /// they come.
+    /// Lets the host that sends on `dir`, if one does, read what is in its memory, whether its line is free or not: whenever something may have
+    /// become readable. One of RoCEv2 takes frames as they come.
     #[cold]
     fn read(&mut self, dir: usize) {
         let (ns, at) = (self.ns(), self.dirs[dir].from.node);
@@ -342,7 +342,7 @@ impl Fabric<'_> {
         let ns = self.ns();
         let mut host = &mut self.hosts[at];
         if let Some(frame) = host.poll_transmit(ns) {
-            let stamp = host.carried();
+            let (stamp, sends_once) = (host.carried(), host.sends_once());
             let to = self.address(frame.bytes());
             let mut frame = self.spares.frame(frame, to).carrying(stamp);
             if self.latency.is_some() {
@@ -351,6 +351,10 @@ impl Fabric<'_> {
             }
             self.start_transmission(dir, frame);
             self.note_acknowledged(at);
+            if sends_once {
+                // The queue that it has left may have room for a response.
+                self.read(dir);
+            }
             host = &mut self.hosts[at];
         }
         if let Some(late) = host.take_late() {

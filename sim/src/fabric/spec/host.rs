@@ -117,7 +117,7 @@ pub struct LinkHostSpec {
     pub format: LinkFormat,
     /// Go-back-N; without it (LITE mode) everything is sent once.
     pub retransmit: bool,
-    /// Packets in flight, 1 to 2048.
+    /// Packets in flight, and responses queued at once, 1 to 2048.
     pub window: u16,
     /// Bytes are counted per such window.
     pub cc_window: CcWindow,
