@@ -1,6 +1,6 @@
 //! From `[rclink]` to [`HostRcLink`].
 
-use super::read::{HOST_MAC, IP, PortAt, connections, find_port, rate, show, size, small, time};
+use super::read::{GROUP_IP, HOST_MAC, IP, PortAt, connections, find_port, rate, show, size, small, time};
 use super::{
     HostBackoff, HostPort, HostRcLink, HostRcQp, HostRcStream, RcClass, RcFlowControl, RcFormat, RcOctets,
     RcPriorities, RcType, RcWindow, schema,
@@ -19,6 +19,9 @@ const SHORTEST_LITE: u64 = 48;
 const HEADERS: u64 = 14 + 4 + 20 + 8 + 8 + 4;
 /// What [`HEADERS`] has for raw frames: Ethernet, tag, length.
 const RAW_HEADERS: u64 = 14 + 4 + 2;
+
+/// 224.0.0.1: every station of a network (RFC 1112).
+const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// The format has IP addresses. What is wrong with it is said by [`read`].
 pub(super) fn needs_ip(ctx: &mut Ctx<'_>, root: &Section<'_>) -> bool {
@@ -154,16 +157,13 @@ fn read_qp(
         ctx.error(mac.span, "rclink.group", message, "name a group, e.g. 03:00:00:00:00:01");
     }
     let with_ip = link.format == RcFormat::Standard && kind != RcType::Type3;
-    let peer_ip = if with_ip && !to_group { s.need(ctx, "peer_ip", &IP) } else { None };
-    let peer_ip = match peer_ip.map(|ip| (ip.v, ip.span)) {
-        Some((IpAddr::V4(ip), _)) => ip,
-        Some((IpAddr::V6(ip), span)) => {
-            ctx.error(span, "rclink.ip", format!("{ip}: RC Link frames have IPv4 addresses"), "use IPv4");
-            Ipv4Addr::UNSPECIFIED
-        }
-        None if to_group => Ipv4Addr::new(224, 0, 0, 1),
-        None => Ipv4Addr::UNSPECIFIED,
+    let peer_ip = match (with_ip, to_group) {
+        (false, _) => None,
+        (true, true) => Some(s.or(ctx, "peer_ip", &GROUP_IP, ALL_SYSTEMS, "the group of all systems").v),
+        (true, false) => read_peer_ip(ctx, s),
     };
+    let peer_ip = peer_ip.unwrap_or(Ipv4Addr::UNSPECIFIED);
+    warn_of_unused(ctx, s, link, kind, with_ip);
     let peer_qp = match kind {
         RcType::Type1 => {
             s.need(ctx, "peer_qp", &COUNT);
@@ -201,6 +201,41 @@ fn read_qp(
         ctx.error(here, "qp.number", "a port has 8192 queue pairs at most", "spread them over ports");
     }
     Some(qp)
+}
+
+fn read_peer_ip(ctx: &mut Ctx<'_>, s: &Section<'_>) -> Option<Ipv4Addr> {
+    let ip = s.need(ctx, "peer_ip", &IP)?;
+    match ip.v {
+        IpAddr::V4(v4) => Some(v4),
+        IpAddr::V6(v6) => {
+            let message = format!("{v6}: RC Link frames have IPv4 addresses");
+            ctx.error(ip.span, "rclink.ip", message, "use IPv4");
+            None
+        }
+    }
+}
+
+/// Keys of its own that nothing reads. Those of the defaults may be for others.
+fn warn_of_unused(ctx: &mut Ctx<'_>, s: &Section<'_>, link: &HostRcLink, kind: RcType, with_ip: bool) {
+    let own = s.clone().nearest();
+    let mut warn = |key, why: &str| {
+        if let Some(raw) = own.raw(ctx, key) {
+            ctx.warn(raw.span, "key.unused", format!("`{key}` has no effect: {why}"), "remove it");
+        }
+    };
+    if !with_ip {
+        warn("peer_ip", "these frames have no IP header");
+    }
+    if kind != RcType::Type1 {
+        for key in ["peer_qp", "class", "pkey", "window", "ack_every", "ack_timeout", "retries", "cc_window"]
+        {
+            warn(key, "only a connection of type1 is a queue pair");
+        }
+    } else if !link.reliable {
+        for key in ["ack_every", "ack_timeout", "retries"] {
+            warn(key, "nothing is acknowledged in LITE mode");
+        }
+    }
 }
 
 /// What clashes with the port.

@@ -50,6 +50,19 @@ pub(crate) const IP: Kind<IpAddr> = Kind {
     show: IpAddr::to_string,
 };
 
+/// An IPv4 group, for multicast.
+pub(crate) const GROUP_IP: Kind<Ipv4Addr> = Kind {
+    parse: |v| {
+        let help = "give the connection that sends to a group its own, e.g. \"239.1.1.1\"";
+        let text = v.as_str().ok_or_else(|| wrong_type(v, help))?;
+        match text.parse::<Ipv4Addr>() {
+            Ok(ip) if ip.is_multicast() => Ok(ip),
+            _ => Err(Bad::new(format!("`{text}` is no IPv4 address of a group"), help)),
+        }
+    },
+    show: Ipv4Addr::to_string,
+};
+
 pub(crate) const HOST_MAC: Kind<Mac> = Kind {
     parse: |v| match (MAC.parse)(v)? {
         mac if mac.is_group() || mac.to_u64() == 0 => Err(Bad::new(

@@ -357,7 +357,11 @@ pub(super) static RCLINK_QP: Table = table(
             "MAC address, required",
             "the other end; where type2 sends the group, where it receives the sender",
         ),
-        key("peer_ip", "IPv4 address, required in standard but for type3", "the other end"),
+        key(
+            "peer_ip",
+            "IPv4 address; in standard, required but for type3 and where type2 sends: 224.0.0.1 there",
+            "the other end; where type2 sends the group. Other frames have none",
+        ),
         key("peer_qp", "0 to 8191, required for type1", "number of the queue pair at the other end"),
         key(
             "class",

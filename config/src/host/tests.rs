@@ -125,19 +125,60 @@ fn what_clashes_in_rc_link_is_named() {
     at("mtu = 1600", "mtu = 1050", "rclink.message", "1082 bytes");
     at("peer_ip = \"10.0.0.2\"", "peer_ip = \"fd00::2\"", "rclink.ip", "IPv4");
     at("peer_mac = \"02:00:00:00:00:02\"", "peer_mac = \"02:00:00:00:00:01\"", "qp.peer", "itself");
-    at("send = true", "type = \"type2\"\nsend = true", "rclink.group", "one host");
+    let group = "type = \"type2\"\npeer_ip = \"239.1.1.1\"\nsend = true";
+    at("peer_qp = 0\nsend = true", group, "rclink.group", "one host");
     at("format = \"standard\"", "format = \"afh\"", "value", "afh_gen1");
     let lite = RCLINK.replace("format = \"standard\"", "format = \"afh_lite\"");
     assert!(load("host.toml", &lite).is_ok());
     let d = error_in(&lite, "[rclink]", "[rclink]\nreliable = true");
     assert!(d.rule == "rclink.lite" && d.to_string().contains("no header"), "{d}");
-    let d = error_in(&lite, "send = true", "type = \"type3\"\nsend = true");
+    let d = error_in(&lite, "peer_qp = 0\nsend = true", "type = \"type3\"\nsend = true");
     assert_eq!(d.rule, "rclink.lite");
     let d = error_in(GOOD, "[dcqcn]", "[rclink]\n[dcqcn]");
     assert_eq!(d.rule, "host.protocol", "{d}");
     let plain = RCLINK.replace("ip = \"10.0.0.1\"\n", "");
     let without_ip = |format: &str| load("host.toml", &plain.replace("\"standard\"", format)).is_ok();
     assert_eq!(["\"standard\"", "\"afh_gen1\""].map(without_ip), [false, true]);
+}
+
+#[test]
+fn rc_link_says_what_nothing_reads() {
+    let first = "[[rclink.qp]]\npeer_qp = 0\n";
+    let with = |keys: &str, before: (&str, &str)| {
+        let text =
+            RCLINK.replacen(first, &format!("[[rclink.qp]]\n{keys}"), 1).replacen(before.0, before.1, 1);
+        load("host.toml", &text).map(|loaded| {
+            let HostTraffic::RcLink(link) = loaded.config.traffic else { panic!("protocol") };
+            (link.qps[0].peer_ip.to_string(), loaded.warnings)
+        })
+    };
+    // What is sent to a group has its address, and none of what a queue pair has.
+    let group = "type = \"type2\"\npeer_mac = \"03:00:00:00:00:77\"\npeer_ip = \"239.1.1.1\"\n";
+    let (ip, warnings) = with(group, ("", "")).unwrap();
+    assert!(ip == "239.1.1.1" && warnings.is_empty(), "{}", shown(&warnings));
+    for key in ["peer_qp = 0", "window = 9", "retries = 1", "pkey = 3", "cc_window = \"8us\""] {
+        let (_, warnings) = with(&format!("{group}{key}\n"), ("", "")).unwrap();
+        let [warning] = &warnings[..] else { panic!("{key}: {}", shown(&warnings)) };
+        assert!(warning.rule == "key.unused" && warning.message.contains("type1"), "{warning}");
+    }
+    let one_host = group.replace("peer_ip = \"239.1.1.1\"\n", "");
+    let d = with(&one_host, ("", "")).unwrap_err();
+    assert!(d[0].rule == "value" && d[0].to_string().contains("10.0.0.2"), "{}", shown(&d));
+    assert_eq!(
+        with(&one_host, ("peer_ip = \"10.0.0.2\"\n", "")).unwrap_err().len(),
+        1,
+        "the other connection"
+    );
+    // What has no IP header has no use for addresses, and LITE mode none for what goes with acknowledgements.
+    for (format, keys) in [
+        ("\"standard\"", "type = \"type3\"\npeer_ip = \"10.0.0.2\"\n"),
+        ("\"afh_gen1\"", "peer_qp = 0\npeer_ip = \"10.0.0.2\"\n"),
+        ("\"standard\"\nreliable = false", "peer_qp = 0\nretries = 3\n"),
+    ] {
+        let (_, warnings) = with(keys, ("\"standard\"", format)).unwrap();
+        let [warning] = &warnings[..] else { panic!("{keys}: {}", shown(&warnings)) };
+        assert_eq!(warning.rule, "key.unused", "{warning}");
+    }
 }
 
 const RANKS: &str = include_str!("../../../configs/host-inc.toml");
