@@ -18,6 +18,8 @@ pub const POOL_CACHE: u32 = 512;
 const OWN: u64 = 2 << 20;
 const EACH_POOL: u64 = 2 << 20;
 const EACH_PORT: u64 = 1 << 19;
+/// What `net_tap` takes besides: a pool of its own, to segment what it never gets.
+const EACH_TAP: u64 = 5 << 18;
 
 /// Bytes of a frame that `mtu` does not count: a NIC's buffer must hold two VLAN tags more.
 const TAGS: u16 = 8;
@@ -36,6 +38,8 @@ pub struct PoolSize {
     pub data_bytes: u16,
     /// Ports that take frames from them.
     ports: usize,
+    /// Those that are `net_tap`.
+    taps: usize,
 }
 
 impl PoolSize {
@@ -60,6 +64,7 @@ impl PoolSize {
             common: with_devices(all),
             data_bytes: longest.max(2048),
             ports: configs.len(),
+            taps: configs.iter().filter(|port| port.device.starts_with("net_tap")).count(),
         }
     }
 
@@ -76,7 +81,8 @@ impl PoolSize {
         // All but the last of several may take more than they need.
         let first = Mempool::reserved_bytes(self.each, self.data_bytes) + beside(self.each);
         let own = if lcores > 1 { (lcores as u64 - 1) * first + pool(self.each) } else { 0 };
-        let bytes = own.max(pool(self.common)) + OWN + self.ports as u64 * EACH_PORT;
+        let bytes = own.max(pool(self.common)) + OWN;
+        let bytes = bytes + self.ports as u64 * EACH_PORT + self.taps as u64 * EACH_TAP;
         bytes.div_ceil(1 << 20)
     }
 
@@ -217,6 +223,8 @@ mod tests {
             (86, pool(2, "ring", 1518, 16384)),
             (230, pool(4, "ring", 9216, 16384)),
             (1050, pool(2, "ring", 1518, 262_144)),
+            (298, pool(4, "net_tapN,iface=tN", 1518, 65536)),
+            (399, pool(16, "net_tapN,iface=tN", 1518, 65536)),
         ] {
             let needed = pool.mebibytes(1);
             assert!((least..=least + 8).contains(&needed), "{needed} MiB for {pool:?}, {least} start");
