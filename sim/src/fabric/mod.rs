@@ -59,7 +59,7 @@ pub use collective_report::{
 pub use congestion::{DctcpSpec, HpccSpec, SwiftSpec, TimelySpec, WindowKind};
 pub use flow_table::FlowsFormat;
 pub(crate) use flow_table::read as read_columns;
-pub(crate) use import::{file_names, names_file, of_rank, paths, read_file};
+pub(crate) use import::{file_names, file_names_of, of_rank, paths, read_file};
 pub use json_schema::json_schema;
 pub use latency::{Distribution, Latency, LatencyOf, PARTS};
 pub use level::Level;

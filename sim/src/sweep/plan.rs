@@ -92,8 +92,9 @@ impl Plan {
     /// Reads the files that the base and the axes name, from `folder`, and names them by their content.
     fn take_files(&mut self, folder: &Path) -> Result<(), SweepError> {
         let mut values: Vec<&mut Value> = fabric::file_names(&mut self.base);
-        let axes = self.axes.iter_mut().filter(|axis| fabric::names_file(&axis.key));
-        values.extend(axes.flat_map(|axis| &mut axis.values));
+        for axis in &mut self.axes {
+            values.extend(axis.values.iter_mut().flat_map(|value| fabric::file_names_of(&axis.key, value)));
+        }
         let mut faults = Vec::new();
         for value in values {
             // What is no string the reader of the point refuses.
@@ -206,8 +207,15 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
         let key = axis.key.as_ref().as_str();
         match axis.values.first() {
             None => found.push((nth, format!("axis `{key}` has no values"))),
-            Some(_) if axes[..nth].iter().any(|other| other.key.as_ref() == key) => {
+            Some(_) if axes[..nth].iter().any(|other| same_place(other.key.as_ref(), key)) => {
                 found.push((nth, format!("two axes are called `{key}`")));
+            }
+            Some(_) if axes[..nth].iter().any(|other| lies_in(other.key.as_ref(), key)) => {
+                let inner = axes[..nth].iter().map(|other| other.key.as_ref().as_str());
+                let inner = inner.filter(|inner| lies_in(inner, key)).map(|inner| format!("`{inner}`"));
+                let inner = inner.collect::<Vec<_>>().join(", ");
+                found
+                    .push((nth, format!("axis `{key}` sets anew what {inner} before it sets; put it first")));
             }
             Some(first) => match (twice(&axis.values), set(&mut base.clone(), key, first)) {
                 (Some((one, other)), _) if one == other => {
@@ -250,6 +258,18 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
     }
     found.sort_by_key(|(nth, _)| *nth);
     found
+}
+
+/// Whether a key is of something in what another sets, or of the same. Numbers may begin with zeros.
+fn lies_in(inner: &str, outer: &str) -> bool {
+    let number = |step: &str| step.parse::<usize>().ok();
+    let same = |(a, b): (&str, &str)| a == b || number(a).is_some_and(|a| number(b) == Some(a));
+    let (inner, outer) = (inner.split('.'), outer.split('.'));
+    inner.clone().count() >= outer.clone().count() && inner.zip(outer).all(same)
+}
+
+fn same_place(a: &str, b: &str) -> bool {
+    lies_in(a, b) && lies_in(b, a)
 }
 
 /// A value that is there more than once, however it is written.
@@ -374,6 +394,15 @@ mod tests {
             (axis("a..b", "[1]"), "looks like"),
             (axis("buffer.profile.0.x", "[1]"), "write a [[buffer.profile]] there"),
             (axis("seed", "[1]") + "[[axis]]\nkey = \"seed\"\nvalues = [2]\n", "two axes"),
+            (
+                axis("workload.0.bytes", "[1]") + "[[axis]]\nkey = \"workload.00.bytes\"\nvalues = [2]\n",
+                "two axes",
+            ),
+            (
+                axis("workload.0.bytes", "[1, 2]")
+                    + "[[axis]]\nkey = \"workload.0\"\nvalues = [{ kind = \"incast\", to = \"h0\", bytes = 5 }]\n",
+                "axis `workload.0` sets anew what `workload.0.bytes` before it sets; put it first",
+            ),
         ] {
             let error = plan(&text).unwrap_err();
             assert!(

@@ -84,9 +84,15 @@ fn any_sharding_has_one_digest_and_twice_does_nothing() {
 fn points_take_the_files_they_name_along() {
     let fabric = "name = \"f\"\nstop_time = \"1ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"htsim_matrix\"\n\
                   file = \"a.cm\"\n";
-    let plan = "name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"workload.0.file\"\nvalues = [\"a.cm\", \"b.cm\"]\n";
+    // By name, in a table and in an array of them.
+    let of_kind = |file: &str| format!("{{ kind = \"htsim_matrix\", file = \"{file}\" }}");
+    let by_name = ("workload.0.file", ["a.cm", "b.cm"].map(|file| format!("{file:?}")));
+    let in_table = ("workload.0", ["a.cm", "b.cm"].map(of_kind));
+    let in_array = ("workload", ["a.cm", "b.cm"].map(|file| format!("[{}]", of_kind(file))));
     let root = tempfile::tempdir().unwrap();
-    let digest = |name: &str, bytes: u32| {
+    let digest = |name: &str, (key, [a, b]): &(&str, [String; 2]), bytes: u32| {
+        let plan =
+            &format!("name = \"p\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"{key}\"\nvalues = [{a}, {b}]\n");
         let dir = root.path().join(name);
         std::fs::create_dir(&dir).unwrap();
         let matrix = |bytes: u32| format!("Nodes 4\nConnections 1\n0->1 start 0 size {bytes}\n");
@@ -111,10 +117,12 @@ fn points_take_the_files_they_name_along() {
         crate::compare::compare(&[out]).unwrap_or_else(|e| panic!("{e}"));
         merged.digest
     };
-    let one = digest("one", 2000);
-    assert_eq!(digest("two", 2000), one);
-    assert_ne!(digest("three", 3000), one);
-    let plan = root.path().join("one/plan.toml");
+    for (at, axis) in [by_name, in_table, in_array].iter().enumerate() {
+        let one = digest(&format!("{at}-one"), axis, 2000);
+        assert_eq!(digest(&format!("{at}-two"), axis, 2000), one);
+        assert_ne!(digest(&format!("{at}-three"), axis, 3000), one);
+    }
+    let plan = root.path().join("0-one/plan.toml");
     let absent = Plan::read(&plan).unwrap_err().to_string();
     assert!(absent.contains("a.cm: No such file"), "{absent}");
 }

@@ -125,24 +125,21 @@ impl Files {
     }
 }
 
-/// Whether the value of this key of a fabric is the name of a file.
-pub(crate) fn names_file(key: &str) -> bool {
-    matches!(key.split('.').collect::<Vec<_>>()[..], ["topology" | "workload", .., "file"])
-}
-
 /// Names of files in a fabric that is not read yet.
 pub(crate) fn file_names(spec: &mut Table) -> Vec<&mut Value> {
-    let mut names = Vec::new();
-    for (key, value) in spec.iter_mut() {
-        match (key.as_str(), value) {
-            ("topology", Value::Table(topology)) => names.extend(topology.get_mut("file")),
-            ("workload", Value::Array(all)) => {
-                names.extend(all.iter_mut().filter_map(|w| w.as_table_mut()?.get_mut("file")));
-            }
-            _ => {}
+    spec.iter_mut().flat_map(|(key, value)| file_names_of(key, value)).collect()
+}
+
+/// Those in the value of a key of it, parts of which have dots between them.
+pub(crate) fn file_names_of<'a>(key: &str, value: &'a mut Value) -> Vec<&'a mut Value> {
+    match (&key.split('.').collect::<Vec<_>>()[..], value) {
+        (["topology", "file"] | ["workload", _, "file"], name) => vec![name],
+        (["topology"] | ["workload", _], Value::Table(table)) => table.get_mut("file").into_iter().collect(),
+        (["workload"], Value::Array(all)) => {
+            all.iter_mut().filter_map(|workload| workload.as_table_mut()?.get_mut("file")).collect()
         }
+        _ => Vec::new(),
     }
-    names
 }
 
 /// A file that is looked into.
