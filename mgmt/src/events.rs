@@ -563,8 +563,10 @@ fn pauses(lane: &mut Lane, before: &Snapshot, now: &Snapshot, at: (usize, usize)
         count: (old.tx_pauses[p], new.tx_pauses[p]),
         ns: (old.tx_paused_ns[p], new.tx_paused_ns[p]),
     };
+    let queue = now.info.ports[at.0].pfc_to_queue[p];
     let rx = Change {
-        on: false,
+        // A pause that lasts while its worker is off its core adds nothing to what it has published.
+        on: lane.rx_pause.is_some() && new.paused_queues >> queue & 1 == 1,
         count: (old.rx_pauses[p], new.rx_pauses[p]),
         ns: (old.rx_paused_ns[p], new.rx_paused_ns[p]),
     };

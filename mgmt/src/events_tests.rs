@@ -212,6 +212,27 @@ fn pauses_that_toggle_are_one_episode() {
     assert!(feed.step(&reading).is_empty());
 }
 
+/// Nothing is published while the worker is off its core; a pause that was there then lasts.
+#[test]
+fn a_pause_lasts_while_its_worker_does_not_run() {
+    let mut feed = Feed::new();
+    let mut reading = fake::reading(1);
+    reading.ports[1].gauges.paused_queues = 0;
+    feed.step(&reading);
+    let port = &mut reading.ports[1].gauges;
+    (port.rx_pauses[3], port.paused_queues) = (port.rx_pauses[3] + 1, 1 << 3);
+    assert_eq!(names(&feed.step(&reading)), ["xoff/start"]);
+    for _ in 0..3 {
+        assert!(feed.step(&reading).is_empty());
+        reading.ports[1].gauges.rx_paused_ns[3] += 200_000_000;
+        assert!(feed.step(&reading).is_empty());
+    }
+    reading.ports[1].gauges.paused_queues = 0;
+    let end = feed.step(&reading);
+    assert_eq!(names(&end), ["xon/end"]);
+    assert_eq!((&end[0]["pauses"], &end[0]["paused_ns"]), (&json!(1), &json!(600_000_000)));
+}
+
 #[test]
 fn a_burst_starts_updates_ends_with_hysteresis() {
     let mut feed = Feed::new();

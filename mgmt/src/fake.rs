@@ -45,6 +45,7 @@ pub fn info() -> SwitchInfo {
         pause_response: Some(4_000),
         lossless: 1 << 3,
         pg_priorities: [0, 0, 0, 1 << 3, 0, 0, 0, 0],
+        pfc_to_queue: std::array::from_fn(|priority| priority as u8),
         headroom: [0, 0, 0, 60_000, 0, 0, 0, 0],
         dynamic_th: [Some(0); 8],
         vlans: (lcore == 1)

@@ -123,6 +123,8 @@ pub struct PortInfo {
     pub lossless: u8,
     /// PFC priorities each group sends Xoff for, a bit each.
     pub pg_priorities: [u8; PRIORITIES],
+    /// The queue that a received pause of each priority stops.
+    pub pfc_to_queue: [u8; PRIORITIES],
     /// Headroom of each group, bytes.
     pub headroom: [u64; PRIORITIES],
     /// Exponent of each group's dynamic threshold; `None`: static.
@@ -218,6 +220,7 @@ impl SwitchInfo {
                     usize::from(port.maps.pfc_to_pg[priority]) == pg && port.pfc.enable >> priority & 1 == 1
                 })
             }),
+            pfc_to_queue: port.maps.pfc_to_queue,
             headroom: port.pgs.map(|pg| pg.xoff),
             dynamic_th: port.pgs.map(|pg| match pg.shared {
                 SharedLimit::Dynamic(n) => Some(n),
