@@ -419,9 +419,13 @@ fn storage_reads_writes_and_copies() {
 
 /// Plays operations on four hosts.
 fn operations(lines: &str, more: &str) -> Result<Report, String> {
+    operations_of(4, lines, more)
+}
+
+fn operations_of(hosts: usize, lines: &str, more: &str) -> Result<Report, String> {
     let dir = folder(&[("o.jsonl", lines)]);
     let text = format!(
-        "name = \"o\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 4\n[[workload]]\nkind = \"operations\"\nfile = \
+        "name = \"o\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\n[[workload]]\nkind = \"operations\"\nfile = \
          \"o.jsonl\"\n{more}"
     );
     let cut = |e: super::FabricError| e.to_string().replace(&format!("{}/", dir.path().display()), "");
@@ -524,6 +528,31 @@ fn collectives_of_files_begin_with_their_last_rank_and_hold_back_what_follows() 
     // Nobody leaves a barrier before all have come to it.
     assert!(one.start_ns.unwrap() > end(sum) && other.start_ns.unwrap() > end(sum));
     assert_eq!(one.figures.busbw_bytes_per_s, one.figures.algbw_bytes_per_s);
+}
+
+/// Rank 0 sends to 1, then to 2, and so on, each as fast as its line: as many times a message as the tree has rounds, and an acknowledgement
+/// between two. The root is done when its last message is acknowledged.
+#[test]
+fn a_broadcast_takes_its_rounds_one_after_the_other() {
+    let times = [2, 3, 4, 5, 8, 16].map(|ranks: usize| {
+        let lines: String = (0..ranks)
+            .map(|rank| {
+                format!(
+                    "{{\"rank\": {rank}, \"id\": 1, \"op\": \"broadcast\", \"bytes\": 1000000}}\n\
+                     {{\"rank\": {rank}, \"id\": 2, \"op\": \"compute\", \"ns\": 1, \"after\": [1]}}\n"
+                )
+            })
+            .collect();
+        let report = operations_of(ranks, &lines, "").unwrap();
+        report.collectives[0].figures.time_ns.unwrap()
+    });
+    let [one, three, four, five, eight, sixteen] = times;
+    let per_round = three - one;
+    assert!((one..one + 3_000).contains(&per_round), "{times:?}");
+    assert!(three.abs_diff(four) <= 1, "{times:?}");
+    for (rounds, time) in [(3, five), (3, eight), (4, sixteen)] {
+        assert!(time.abs_diff(one + (rounds - 1) * per_round) <= rounds, "{times:?}");
+    }
 }
 
 #[test]

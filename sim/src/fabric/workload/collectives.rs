@@ -235,22 +235,31 @@ impl<'a> Builder<'a> {
         came
     }
 
-    /// All of `bytes` from rank 0 to all, along a binomial tree.
+    /// All of `bytes` from rank 0 to all, along a binomial tree: each sends one message after the other, when the one before is
+    /// acknowledged, and is done with its last one.
     pub fn broadcast(&mut self, hosts: &[usize], bytes: u64, entry: &PerRank) -> PerRank {
         let n = hosts.len();
-        let mut have = entry.clone();
+        // What each of them waits for next.
+        let mut done = entry.clone();
         let mut distance = 1;
         while distance < n {
-            let messages: Vec<_> =
-                (0..distance.min(n - distance)).map(|from| (from, from + distance, bytes)).collect();
-            let came = self.exchange(hosts, &messages, &have, entry);
-            have.iter_mut()
-                .zip(came)
-                .filter(|(_, came)| !came.is_empty())
-                .for_each(|(have, came)| *have = came);
+            for from in 0..distance.min(n - distance) {
+                let to = from + distance;
+                let ends = (hosts[from], hosts[to], 0);
+                let (sent, number) = self.send(
+                    self.step,
+                    ends,
+                    bytes,
+                    (self.start)(hosts[from]),
+                    std::mem::take(&mut done[from]),
+                );
+                done[from] = vec![sent];
+                done[to] = vec![self.graph.receive(number, std::mem::take(&mut done[to]))];
+            }
             distance *= 2;
+            self.step += 1;
         }
-        have
+        done
     }
 
     /// Nobody goes on before all have come: dissemination (Hensgen, Finkel, Manber, 1988), a byte each time.
