@@ -23,16 +23,18 @@ impl fmt::Display for Difference {
     }
 }
 
-/// `b` against `a`. `None`: one of them has no such figure, or that of `a` is 0.
+/// `b` against `a`. `None`: one of them, or of the runs that count, has no such figure, or that of `a` is 0. A run has none of what
+/// did not end in it, and what the others have would flatter the setting.
 pub(super) fn between(a: &Side, b: &Side, figure: &Figure) -> Option<Difference> {
-    let pair = |(seed, run): (&u64, &super::side::Run)| {
-        Some((figure.of(&run.figures)?, figure.of(&b.runs.get(seed)?.figures)?))
-    };
-    let pairs: Vec<(f64, f64)> = a.runs.iter().filter_map(pair).collect();
-    if pairs.len() < 2 {
+    let of = |run: &super::side::Run| figure.of(&run.figures);
+    if a.pairs(b).nth(1).is_none() {
+        if !a.lacks(figure).is_empty() || !b.lacks(figure).is_empty() {
+            return None;
+        }
         let (of_a, of_b) = (a.mean(figure)?, b.mean(figure)?);
         return Some(Difference { percent: percent(of_b - of_a, of_a)?, half: None });
     }
+    let pairs: Vec<(f64, f64)> = a.pairs(b).map(|(a, b)| Some((of(a)?, of(b)?))).collect::<Option<_>>()?;
     let base = mean(pairs.iter().map(|(a, _)| *a))?;
     let (change, half) = interval(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>())?;
     Some(Difference { percent: percent(change, base)?, half: Some(percent(half, base)?) })

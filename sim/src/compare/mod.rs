@@ -2,7 +2,8 @@
 //!
 //! What is compared are settings (`side.rs`): the run of a report, or the points of a sweep that differ in `seed` alone. Where
 //! two settings have two seeds or more in common, their difference is that of the runs with one seed each, in the mean,
-//! with its 95 % confidence interval (`difference.rs`); else that of the means, without one.
+//! with its 95 % confidence interval (`difference.rs`); else that of the means, without one. Where a run has no such figure, none
+//! is given.
 
 mod course;
 mod difference;
@@ -13,6 +14,7 @@ mod side;
 use crate::sweep::SweepError;
 use serde_json::{Value, json};
 use side::Side;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_layout::Grid;
 
@@ -111,7 +113,7 @@ impl Comparison {
                 let (a, b) = (first.size(), side.size());
                 notes.push(format!("the topology of {letter} is not that of A: {b}; of A: {a}"));
             }
-            let common = first.common(side);
+            let common = first.pairs(side).count();
             if common >= 2 {
                 notes.push(format!(
                     "{letter} to A: mean difference of {common} pairs of runs with one seed each, and its 95 % confidence \
@@ -128,6 +130,13 @@ impl Comparison {
                 notes.push(format!("{letter}: flow level, which has no frames, queues, marks and pauses"));
             }
             notes.extend(side.left_out.iter().map(|why| format!("{letter}: {why}")));
+            let lacking = figures::of(&self.sides).iter().flat_map(|figure| side.lacks(figure)).collect();
+            notes.extend(Self::lacking(lacking).map(|seeds| {
+                format!(
+                    "{letter}: {seeds} lacks figures that other runs have, as something did not end: means with a count are of \
+                     the others, which are the faster ones, and no difference is given"
+                )
+            }));
             let failed = side.runs.iter().filter(|(_, run)| !run.findings.is_empty());
             notes.extend(
                 failed.map(|(seed, run)| {
@@ -138,10 +147,25 @@ impl Comparison {
         notes
     }
 
+    /// Seeds in words; `None`: there are none.
+    fn lacking(seeds: BTreeSet<u64>) -> Option<String> {
+        let count = seeds.len();
+        let first: Vec<String> = seeds.iter().take(4).map(u64::to_string).collect();
+        let more =
+            if count > first.len() { format!(" and {} more", count - first.len()) } else { String::new() };
+        (count > 0).then(|| format!("seed {}{more}", first.join(", ")))
+    }
+
     /// Figures as texts: the name with its unit, the mean of the first setting, then mean and difference of each other one.
     fn rows(&self) -> Vec<Vec<String>> {
         let row = |figure: &figures::Figure| {
-            let of = |side: &Side| figure.text(side.mean(figure));
+            let of = |side: &Side| {
+                let (text, runs) = (figure.text(side.mean(figure)), side.runs.len());
+                match side.lacks(figure).len() {
+                    0 => text,
+                    lack => format!("{text} ({} of {runs})", runs - lack),
+                }
+            };
             let first = &self.sides[0];
             let others = self.sides[1..].iter().flat_map(|side| {
                 let difference = difference::between(first, side, figure);
@@ -170,6 +194,7 @@ impl Comparison {
                     difference::between(first, side, figure).filter(|_| !std::ptr::eq(first, side));
                 json!({
                     "mean": side.mean(figure),
+                    "runs": side.runs.values().filter(|run| figure.of(&run.figures).is_some()).count(),
                     "difference_percent": to_first.map(|d| d.percent),
                     "difference_half_percent": to_first.and_then(|d| d.half),
                 })

@@ -271,14 +271,21 @@ impl Side {
         mean(self.runs.values().filter_map(|run| figure.of(&run.figures)))
     }
 
+    /// Its seeds whose runs lack a figure that others of its runs have.
+    pub fn lacks(&self, figure: &Figure) -> Vec<u64> {
+        let lacking = self.runs.iter().filter(|(_, run)| figure.of(&run.figures).is_none());
+        let seeds: Vec<u64> = lacking.map(|(seed, _)| *seed).collect();
+        if seeds.len() < self.runs.len() { seeds } else { Vec::new() }
+    }
+
     /// Flows, ports and queues of all its runs; `None`: there are none of any.
     pub fn course(&self) -> Option<Course> {
         self.runs.values().filter_map(|run| run.course.clone()).reduce(Course::join)
     }
 
-    /// Seeds both have.
-    pub fn common(&self, other: &Self) -> usize {
-        self.runs.keys().filter(|seed| other.runs.contains_key(seed)).count()
+    /// Runs with one seed each.
+    pub fn pairs<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (&'a Run, &'a Run)> {
+        self.runs.iter().filter_map(|(seed, run)| Some((run, other.runs.get(seed)?)))
     }
 
     /// Its seeds in words.

@@ -198,6 +198,48 @@ fn seeds_of_sweeps_are_pairs_with_an_interval() {
     assert!(means.rows().iter().all(|row| !row[3].contains('\u{b1}')));
 }
 
+/// A run that is cut off has no completion. Those that are left are the faster ones.
+#[test]
+fn runs_without_a_figure_are_told_and_not_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let ends = |stop: &str| {
+        let base = spec(4, "25G", 1).replace("\"1ms\"", &format!("{stop:?}"));
+        std::fs::write(dir.path().join("base.toml"), base).unwrap();
+        let axes = "[[axis]]\nkey = \"link.delay\"\nvalues = [\"1us\", \"2us\"]\n[[axis]]\nkey = \"seed\"\nvalues = [1, 2, 3, 4]\n";
+        std::fs::write(dir.path().join("plan.toml"), format!("name = \"p\"\nbase = \"base.toml\"\n{axes}"))
+            .unwrap();
+        let (plan, to) = (Plan::read(&dir.path().join("plan.toml")).unwrap(), dir.path().join(stop));
+        run_shard(&plan, &orders(&to, Keep::Figures, FlowsFormat::Csv), &|_| ControlFlow::Continue(()))
+            .unwrap();
+        let of = |side: &Side| -> Vec<u64> {
+            side.runs.values().filter_map(|run| run.figures.completion_ns).collect()
+        };
+        let both = compare(&[to]).unwrap();
+        (both.sides.iter().map(of).collect::<Vec<_>>(), both)
+    };
+    let (all, both) = ends("1ms");
+    let rows = both.rows();
+    assert!(row(&rows, "completion of all, us")[2].contains('\u{b1}') && all[0].len() == 4, "{rows:?}");
+    assert!(!both.notes().iter().any(|note| note.contains("lacks")), "{:?}", both.notes());
+    assert!(both.json()["figures"][1]["settings"][1]["difference_percent"].is_number());
+    // All but the slowest run of the second setting end.
+    let slowest = all[1].iter().max().unwrap();
+    let (left, both) = ends(&format!("{}ns", slowest - 1));
+    assert_eq!(left.iter().map(Vec::len).collect::<Vec<_>>(), [4, 3]);
+    let (rows, notes) = (both.rows(), both.notes());
+    let [_, of_b, change] = row(&rows, "completion of all, us") else { panic!("three cells") };
+    assert!(of_b.ends_with(" (3 of 4)") && change == "-", "{of_b} {change}");
+    let seed = all[1].iter().position(|end| end == slowest).unwrap() + 1;
+    let words = format!("B: seed {seed} lacks figures that other runs have");
+    assert!(notes.iter().any(|note| note.starts_with(&words)), "{notes:?}");
+    let json = &both.json()["figures"][1]["settings"][1];
+    assert!(json["runs"] == 3 && json["difference_percent"].is_null(), "{json}");
+    assert!(
+        row(&rows, "marks")[2] == "-" && row(&rows, "frames sent, each hop")[2].contains('\u{b1}'),
+        "{rows:?}"
+    );
+}
+
 #[test]
 fn what_is_no_result_is_refused_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
