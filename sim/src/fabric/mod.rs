@@ -159,12 +159,17 @@ pub enum FabricError {
         mac: String,
     },
     /// A host without exactly one link.
-    #[error("host `{host}` has {links} links; a host has exactly one")]
+    #[error(
+        "host `{host}`{} has {links} links; a host has exactly one: give it one, or make two hosts of one with two",
+        if *others == 0 { String::new() } else { format!(", as each of {others} more,") }
+    )]
     HostLinks {
         /// The host.
         host: String,
         /// Its links.
         links: usize,
+        /// Further hosts with as many.
+        others: usize,
     },
     /// Two hosts that cannot reach one another but have a flow.
     #[error("no path from `{from}` to `{to}`")]

@@ -108,6 +108,11 @@ fn what_cannot_be_is_refused_with_a_reason() {
         (plain.replace("[\"a\", \"b\"]", "[\"a\", \"a\", \"b\"]"), 5, "two nodes"),
         (plain.replace("[\"a\", \"b\"]", "[\"a\", \"c\", \"b\"]"), 5, "`c` has 0 links"),
         (
+            plain.replace("[\"a\", \"b\"]", "[\"a\", \"c\", \"d\", \"b\"]"),
+            5,
+            "`c`, as each of 1 more, has 0 links",
+        ),
+        (
             plain
                 .replace("[\"s\"]", "[\"s\", \"t\"]")
                 .replace("{ a = \"b\", b = \"s\" }", "{ a = \"b\", b = \"t\" }"),

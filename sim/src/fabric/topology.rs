@@ -516,13 +516,18 @@ fn check(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricError> {
             faults.add(FabricError::TwoMacs { a, b, mac: mac.to_string() });
         }
     }
-    // Switches of one kind have as many links: one of them is named.
+    // Those of one kind have as many links: one of them is named.
     let mut told = BTreeSet::new();
-    for (node, links) in plan.ports.iter().enumerate() {
-        if node < plan.hosts && links.len() != 1 {
+    for (node, links) in plan.ports[..plan.hosts].iter().enumerate().filter(|(_, links)| links.len() != 1) {
+        if told.insert(links.len()) {
             let (host, links) = (plan.names[node].clone(), links.len());
-            faults.add(FabricError::HostLinks { host, links });
-        } else if !(1..=MAX_PORTS).contains(&links.len()) && told.insert(links.len()) {
+            let others = plan.ports[node + 1..plan.hosts].iter().filter(|of| of.len() == links).count();
+            faults.add(FabricError::HostLinks { host, links, others });
+        }
+    }
+    told.clear();
+    for (node, links) in plan.ports.iter().enumerate().skip(plan.hosts) {
+        if !(1..=MAX_PORTS).contains(&links.len()) && told.insert(links.len()) {
             let (what, got) = (format!("number of links of `{}`", plan.names[node]), links.len().to_string());
             let must = format!(
                 "1 to {MAX_PORTS}, the ports of a switch: take more or fewer of them, or fewer links"

@@ -193,6 +193,10 @@ impl Node {
             known.ok_or_else(|| format!("has `comm_type` {number}, which the schema does not know"))?;
         let kind = kind.ok_or_else(|| format!("is a {name}; write it as sends and receives"))?;
         let group = self.group()?;
+        // What Chakra's own converters write where a layer communicates nothing.
+        if kind != Kind::Barrier && self.optional("comm_size")? == Some(0) {
+            return Ok(Does::Nothing);
+        }
         let bytes = if kind == Kind::Barrier { 0 } else { self.bytes()? };
         // Of an all-gather the size is what each rank contributes.
         Ok(Does::Collective { kind, bytes, each: kind == Kind::AllGather, group })

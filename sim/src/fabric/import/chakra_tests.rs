@@ -109,6 +109,19 @@ fn a_group_may_be_named_by_a_number() {
     assert_eq!(ranks([-7, -7, 1, 1].map(Value::Int32)), texts);
 }
 
+/// What Chakra's converters write where nothing is communicated: others may wait for it.
+#[test]
+fn a_collective_of_nothing_is_done_at_once() {
+    let sum = |id: u64, bytes: u64, after: &[u64]| {
+        node(id, NodeType::CommColl, after, vec![number("comm_type", 0), number("comm_size", bytes)])
+    };
+    let of = |nodes: &[Node]| play(&[trace(nodes), trace(nodes)], "").unwrap();
+    let report = of(&[compute(1, 10, &[]), sum(2, 0, &[1]), sum(3, 1000, &[2])]);
+    let [one] = &report.collectives[..] else { panic!("{:?}", report.collectives) };
+    assert_eq!((one.identity.bytes, one.start_ns), (Some(1000), Some(10_000)));
+    assert_eq!(one.figures, of(&[compute(1, 10, &[]), sum(3, 1000, &[1])]).collectives[0].figures);
+}
+
 /// What a message may say, and what a computation may that takes no time.
 #[test]
 fn both_ends_of_a_message_may_be_named_and_no_operations_take_no_time() {
