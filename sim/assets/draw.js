@@ -138,6 +138,11 @@ function nothing(holder, text) {
   holder.append(element("div", text, "empty"));
 }
 
+/// The name of a series in a legend, which keeps its colour where it has nothing to draw.
+function called(series, values) {
+  return values.length > 0 ? series.name : `${series.name} (nothing of this)`;
+}
+
 /// What tells the colours of series apart; a click on a name calls `toggle`.
 function legend(names, hidden, toggle) {
   const box = element("div", undefined, "legend");
@@ -160,11 +165,11 @@ function legend(names, hidden, toggle) {
 function lines(id, end, series, label, empty, marks = []) {
   const holder = $(id);
   holder.replaceChildren();
-  if (series.length === 0) return nothing(holder, empty);
+  if (series.every((s) => s.values.length === 0)) return nothing(holder, empty);
   const hidden = new Set();
   const plot = () => {
     holder.replaceChildren();
-    const shown = series.map((s, i) => ({ ...s, colour: PALETTE[i % PALETTE.length], i })).filter((s) => !hidden.has(s.i));
+    const shown = series.map((s, i) => ({ ...s, colour: PALETTE[i % PALETTE.length], i })).filter((s) => s.values.length > 0 && !hidden.has(s.i));
     const largest = Math.max(1, ...shown.map((s) => s.values.reduce((a, b) => Math.max(a, b), 0)));
     const { root, x, y, width, height } = frame(holder, 230, end, largest * 1.06, time, label);
     for (const s of shown) {
@@ -193,7 +198,7 @@ function lines(id, end, series, label, empty, marks = []) {
       tip(event, [[time(Math.round(ns))], ...rows.map(([v, name, colour]) => [label(v) + "  " + name, colour])]);
     });
     root.addEventListener("mouseleave", away);
-    holder.append(legend(series.map((s) => s.name), hidden, plot));
+    holder.append(legend(series.map((s) => called(s, s.values)), hidden, plot));
   };
   plot();
 }
@@ -239,7 +244,7 @@ function distributions(id, series, label, empty) {
       }
     });
     holder.append(root);
-    if (series.length > 1) holder.append(legend(series.map((s) => s.name), hidden, plot));
+    if (series.length > 1) holder.append(legend(series.map((s) => called(s, s.points)), hidden, plot));
   };
   plot();
 }

@@ -318,7 +318,9 @@ fn of_sweep(error: &SweepError) -> Vec<Fault> {
             }];
         }
         SweepError::Shard(_) => ("--shard".to_owned(), "write i/n with 1 <= i <= n, e.g. 2/3"),
-        SweepError::OtherPlan { path, .. } => (path.display().to_string(), "use another folder"),
+        SweepError::OtherPlan { path, .. } | SweepError::HasReport(path) => {
+            (path.display().to_string(), "use another folder")
+        }
         SweepError::TwoPlans { path, .. } => (path.display().to_string(), "merge folders of one plan"),
         SweepError::Damaged { path, .. } => (path.display().to_string(), "delete it and run its shard again"),
         SweepError::Contradiction { a, .. } => {

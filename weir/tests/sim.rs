@@ -337,6 +337,30 @@ fn plans_that_name_no_key_are_refused_with_the_line_and_the_keys_there_are() {
     }
 }
 
+/// A run and a sweep in one folder would be two answers to whoever compares it.
+#[test]
+fn a_folder_has_a_report_or_a_sweep() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    plan(dir.path());
+    let two = "name = \"two\"\nbase = \"base.toml\"\n[[axis]]\nkey = \"seed\"\nvalues = [1, 2]\n";
+    std::fs::write(path("plan.toml"), two).unwrap();
+    let run = |to: &str| weir(&[&path("base.toml"), "--out", &path(to)]);
+    let sweep = |to: &str| weir(&["sweep", "--plan", &path("plan.toml"), "--out", &path(to)]);
+    let refused = |done: Output, what: &str| {
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            done.status.code() == Some(2) && said.contains(what) && said.contains("of its own"),
+            "{said}"
+        );
+    };
+    assert!(run("one").status.success() && sweep("all").status.success());
+    refused(run("all"), "has a sweep");
+    refused(sweep("one"), "has the report of a run");
+    assert!(!dir.path().join("all/report.json").exists() && !dir.path().join("one/plan.json").exists());
+    assert!(run("one").status.success() && sweep("all").status.success());
+}
+
 #[test]
 fn two_runs_are_compared_in_a_table_and_on_a_page() {
     let dir = tempfile::tempdir().unwrap();

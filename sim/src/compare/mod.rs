@@ -130,8 +130,9 @@ impl Comparison {
                 notes.push(format!("{letter}: flow level, which has no frames, queues, marks and pauses"));
             }
             notes.extend(side.left_out.iter().map(|why| format!("{letter}: {why}")));
-            let lacking = figures::of(&self.sides).iter().flat_map(|figure| side.lacks(figure)).collect();
-            notes.extend(Self::lacking(lacking).map(|seeds| {
+            let lacking: BTreeSet<u64> =
+                figures::of(&self.sides).iter().flat_map(|figure| side.lacks(figure)).collect();
+            notes.extend(Self::lacking(&lacking).map(|seeds| {
                 format!(
                     "{letter}: {seeds} lacks figures that other runs have, as something did not end: means with a count are of \
                      the others, which are the faster ones, and no difference is given"
@@ -148,7 +149,7 @@ impl Comparison {
     }
 
     /// Seeds in words; `None`: there are none.
-    fn lacking(seeds: BTreeSet<u64>) -> Option<String> {
+    fn lacking(seeds: &BTreeSet<u64>) -> Option<String> {
         let count = seeds.len();
         let first: Vec<String> = seeds.iter().take(4).map(u64::to_string).collect();
         let more =

@@ -15,7 +15,8 @@ impl Comparison {
     }
 
     fn page_data(&self) -> Value {
-        let courses: Vec<Course> = self.sides.iter().map(|side| side.course().unwrap_or_default()).collect();
+        let kept: Vec<Option<Course>> = self.sides.iter().map(super::Side::course).collect();
+        let courses: Vec<Course> = kept.iter().map(|course| course.clone().unwrap_or_default()).collect();
         let period_ns = courses.iter().flat_map(|course| &course.queues).map(|run| run.period_ns).max();
         let queues = |course: &Course| {
             let runs = course.queues.iter();
@@ -30,7 +31,7 @@ impl Comparison {
         let side = |(i, side): (usize, &super::Side)| {
             let course = &courses[i];
             json!({
-                "name": format!("{}  {}", letter(i), side.name),
+                "name": format!("{}  {}", letter(i), side.name), "kept": kept[i].is_some(),
                 "fct": distribution(course.fct_ns.clone()), "slowdown": distribution(course.slowdown_milli.clone()),
                 "paused": distribution(course.paused_ppm.clone()), "queues": queues(course),
                 "depths": first(course).map(over_time),

@@ -146,6 +146,10 @@ pub(crate) fn are_the_same(a: &Value, b: &Value) -> bool {
     }
     let number = |value: &Value| value.as_float().or(value.as_integer().map(|n| n as f64));
     let of_unit = |read: fn(&Value) -> Option<u64>| read(a).is_some_and(|n| read(b) == Some(n));
+    // Whole numbers are not compared as fractions, which have fewer digits.
+    if let (Some(a), Some(b)) = (a.as_integer(), b.as_integer()) {
+        return a == b;
+    }
     a == b
         || number(a).is_some_and(|n| number(b) == Some(n))
         || [quantity::<BitsPerSecond>, quantity::<Nanoseconds>, quantity::<Bytes>].into_iter().any(of_unit)

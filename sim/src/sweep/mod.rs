@@ -16,7 +16,7 @@ mod store;
 pub use merge::{Merged, merge};
 pub use plan::{Axis, Plan, Point};
 pub use shard::{Done, Keep, Orders, Seen, Step, Tally, run_shard};
-pub use store::list;
+pub use store::{holds_a_sweep, list};
 
 use std::path::PathBuf;
 
@@ -87,6 +87,9 @@ pub enum SweepError {
         /// The other.
         b: PathBuf,
     },
+    /// A folder with the report of a run.
+    #[error("{}: has the report of a run, and would hold two results; give the sweep a folder of its own", .0.display())]
+    HasReport(PathBuf),
     /// Folders without a sweep.
     #[error("{}: no plan.json; this is no folder of a sweep", .0.display())]
     Nothing(PathBuf),

@@ -185,7 +185,7 @@ pub(super) fn result_of(
 }
 
 /// What is kept with the whole report alone.
-const REPORT: &str = "report.json";
+pub(super) const REPORT: &str = "report.json";
 
 /// Sees to it that a point has its result: what became of it, and why it was refused if it was. `None`: it was stopped.
 fn finish(

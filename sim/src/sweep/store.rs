@@ -1,6 +1,6 @@
 //! Results in a folder, by address.
 
-use super::shard::{Keep, result_of};
+use super::shard::{Keep, REPORT, result_of};
 use super::{Plan, Point, SweepError};
 use crate::digest::Digest;
 use crate::fabric::{FabricSpec, FlowsFormat, Summary};
@@ -32,6 +32,11 @@ struct Listed {
     files: Vec<PathBuf>,
     /// Numbers of the points without a whole result in the folder, from 0.
     open: Vec<usize>,
+}
+
+/// Whether a folder has the description of a sweep in it.
+pub fn holds_a_sweep(dir: &Path) -> bool {
+    dir.join(PLAN).exists()
 }
 
 /// Points of a plan as JSON, and which of them have no result in a folder yet, with what is to be kept.
@@ -130,6 +135,9 @@ impl Described {
     /// # Errors
     /// It holds another one, or cannot be read.
     pub fn is_of(&self, dir: &Path) -> Result<bool, SweepError> {
+        if dir.join(REPORT).exists() {
+            return Err(SweepError::HasReport(dir.into()));
+        }
         match Self::read(dir) {
             Ok(other) if other == *self => Ok(true),
             Ok(other) => {

@@ -11,7 +11,7 @@ use crate::kinds::{self, Kind};
 use crate::output::{say, say_err};
 use crate::refusal::cannot;
 use crate::run::Stop;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use bar::RunBar;
 use clap::{Args, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use weir_layout::{Unit, counted};
 use weir_sim::fabric::{self, FlowsFormat, Report};
 use weir_sim::file::Part;
+use weir_sim::sweep::holds_a_sweep;
 
 /// Collectives that are printed.
 const MAX_COLLECTIVES: usize = 8;
@@ -208,7 +209,14 @@ fn print(r: &Report) {
     say!("  verdict: {}: {found}", r.verdict);
 }
 
+/// Makes the folder of a report.
 fn folder(dir: &Path) -> Result<()> {
+    if holds_a_sweep(dir) {
+        bail!(
+            "{}: has a sweep, and would hold two results; give the report a folder of its own",
+            dir.display()
+        );
+    }
     std::fs::create_dir_all(dir).map_err(cannot("make the folder", dir))
 }
 
