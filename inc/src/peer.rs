@@ -159,7 +159,7 @@ impl Peer {
         let limits = Limits {
             window,
             ack_every: Limits::ack_every_of(window),
-            retry_cnt: params.retries,
+            retry_cnt: Some(params.retries),
             rnr_retry: RNR_RETRY_FOREVER,
             ack_timeout: params.ack_timeout,
             doublings: DOUBLINGS,

@@ -22,8 +22,8 @@ pub struct Limits {
     pub window: u32,
     /// An answer is asked for at least every so many packets; at least 1.
     pub ack_every: u32,
-    /// Times a packet is sent again without progress.
-    pub retry_cnt: u8,
+    /// Times a packet is sent again without progress; `None`: without end.
+    pub retry_cnt: Option<u8>,
     /// The same for a receiver that is not ready; [`RNR_RETRY_FOREVER`]: without end.
     pub rnr_retry: u8,
     /// Silence after a packet that asked for an answer, or after the last progress, before sending
@@ -58,7 +58,7 @@ pub enum Failure {
 pub struct GoBackN<const BITS: u32 = 24> {
     limits: Limits,
     flight: Flight<BITS>,
-    retries_left: u8,
+    retries_left: Option<u8>,
     rnr_retries_left: u8,
     /// Timeouts in a row, up to [`Limits::doublings`].
     doubled: u8,
@@ -210,7 +210,9 @@ impl<const BITS: u32> GoBackN<BITS> {
         if self.flight.next() == self.flight.una() {
             return Ok(()); // On its way back already.
         }
-        self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
+        if let Some(left) = &mut self.retries_left {
+            *left = left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
+        }
         self.flight.step_back();
         Ok(())
     }
@@ -256,9 +258,8 @@ impl<const BITS: u32> GoBackN<BITS> {
 
     /// It does not fail if it has to go back so often without progress.
     pub fn survives(&self, times: u64) -> bool {
-        let forever = self.limits.rnr_retry == RNR_RETRY_FOREVER;
-        let left = if forever { self.retries_left } else { self.retries_left.min(self.rnr_retries_left) };
-        u64::from(left) >= times
+        let rnr = Some(self.rnr_retries_left).filter(|_| self.limits.rnr_retry != RNR_RETRY_FOREVER);
+        [self.retries_left, rnr].into_iter().flatten().all(|left| u64::from(left) >= times)
     }
 
     /// Nothing more is sent of the `tail` packets there are, after a failure.

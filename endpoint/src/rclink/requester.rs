@@ -18,13 +18,13 @@ pub struct Reliability {
     pub ack_every: u16,
     /// From a packet that forces an acknowledgement to sending again, ns.
     pub ack_timeout: Nanos,
-    /// Times that may happen without progress before the queue pair fails.
-    pub retries: u8,
+    /// Times that may happen without progress before the queue pair fails; `None`: it never does.
+    pub retries: Option<u8>,
 }
 
 impl Default for Reliability {
     fn default() -> Self {
-        Self { window: 512, ack_every: 16, ack_timeout: 100_000, retries: 7 }
+        Self { window: 512, ack_every: 16, ack_timeout: 100_000, retries: Some(7) }
     }
 }
 
@@ -54,6 +54,8 @@ pub(super) struct Requester {
 /// A packet to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
+    /// From the first message of the queue pair.
+    pub(super) number: u64,
     pub(super) psn: Psn,
     pub(super) force_ack: bool,
     pub(super) payload: &'a [u8],
@@ -83,6 +85,11 @@ impl Requester {
         self.flight.una() + self.queue.len() as u64
     }
 
+    /// Number of the oldest message that is not acknowledged.
+    pub(super) fn oldest(&self) -> u64 {
+        self.flight.una()
+    }
+
     /// All that its window admits has left: acknowledgements alone make room for more.
     pub(super) fn awaits_answers(&self) -> bool {
         self.flight.awaits_answers(self.tail())
@@ -97,7 +104,7 @@ impl Requester {
         let payload = self.queue.get((next - self.flight.una()) as usize)?;
         // The last one a window admits asks, too: nothing else would open it again.
         let force_ack = next + 1 == tail || self.flight.ends_window() || self.flight.asks();
-        Some(Segment { psn: self.flight.psn(), force_ack, payload })
+        Some(Segment { number: next, psn: self.flight.psn(), force_ack, payload })
     }
 
     /// The packet left. `true`: it had been sent before.

@@ -51,6 +51,20 @@ pub struct Rh {
 }
 
 impl Rh {
+    /// A header for a queue pair that says nothing else.
+    pub fn new(opcode: Opcode, dest_qp: u16, pkey: u8) -> Self {
+        Self {
+            opcode,
+            force_ack: false,
+            pad: 0,
+            timestamp: None,
+            pkey,
+            length_or_syndrome: 0,
+            psn: Psn::default(),
+            dest_qp,
+        }
+    }
+
     /// The length field of a SEND with `payload` bytes (DEV-22: lets the receiver remove padding).
     pub fn length_field(payload: usize) -> u8 {
         match payload + RH_BYTES {

@@ -48,7 +48,7 @@ impl Requester {
     pub fn new(config: &QpConfig) -> Self {
         let limits = Limits {
             window: config.window,
-            retry_cnt: config.retry_cnt,
+            retry_cnt: Some(config.retry_cnt),
             rnr_retry: config.rnr_retry,
             ack_every: Limits::ack_every_of(config.window),
             ack_timeout: config.ack_timeout,

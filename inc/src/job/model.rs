@@ -102,7 +102,7 @@ impl Model {
         let limits = Limits {
             window: WINDOW + 1,
             ack_every: Limits::ack_every_of(WINDOW + 1),
-            retry_cnt: 7,
+            retry_cnt: Some(7),
             rnr_retry: RNR_RETRY_FOREVER,
             ack_timeout: TIMEOUT,
             doublings: 0,

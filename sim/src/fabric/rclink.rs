@@ -1,7 +1,9 @@
 //! RC Link hosts from a spec: format, classes, pauses or credits, receive memories.
 
 use super::FabricError;
+use super::hosts;
 use super::links::Direction;
+use super::routes;
 use super::spec::{CcWindow, FabricSpec, FlowControlKind, FrameType, LinkFormat, Protocol, RoutingMode};
 use super::time::PS;
 use super::topology::{Plan, Wire};
@@ -14,9 +16,10 @@ use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::flow::{Pace, RcLinkNicConfig};
 use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
 use weir_endpoint::rclink::cc_window::{MAX_LENGTH_THR, Window};
-use weir_endpoint::rclink::class::{Class, ClassMap};
+use weir_endpoint::rclink::class::{Class, ClassMap, TcType, TrafficClass};
 use weir_endpoint::rclink::endpoint::FlowControl;
-use weir_endpoint::rclink::frame::{Codec, Format, MAX_PAYLOAD, Station};
+use weir_endpoint::rclink::frame::{Codec, Format, Head, MAX_PAYLOAD, Station};
+use weir_endpoint::rclink::rh::{Opcode, Rh};
 use weir_layout::counted;
 
 /// Queue pairs of an RC Link endpoint.
@@ -32,6 +35,23 @@ pub(super) fn codec(spec: &FabricSpec) -> Codec {
         LinkFormat::AfhGen2 => Format::AfhGen2(Variant::Public),
         LinkFormat::AfhLite => Format::AfhLite(Variant::Public),
     })
+}
+
+/// Hash of the frames of a flow whose receiving end has this number, by which switches choose paths. Those of a group take its tree.
+pub(super) fn path(spec: &FabricSpec, plan: &Plan, planned: &Planned, receiver: u32) -> u64 {
+    let [dst, src] =
+        [planned.to, planned.from].map(|host| Station { mac: plan.macs[host], ip: hosts::ip(host) });
+    let mut frame = Vec::new();
+    match planned.carriage {
+        Carriage::Group { .. } => return planned.path,
+        Carriage::Raw => frame.extend([dst.mac.0, src.mac.0].concat()),
+        Carriage::Pair => {
+            let tc = TrafficClass { kind: TcType::Type1, channel: planned.flow.priority };
+            let rh = Rh::new(Opcode::Send, receiver as u16, 0);
+            codec(spec).emit(&Head { dst, src, tag: Some((0, 0)), tc, ecn: 0 }, &rh, &[0; 64], &mut frame);
+        }
+    }
+    routes::flow_of(&frame, address_mask(spec))
 }
 
 /// Bits of an address that tell hosts apart, in the first six bytes of a frame.

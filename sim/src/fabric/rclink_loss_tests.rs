@@ -195,3 +195,132 @@ fn sw042_rc_link_backs_off_where_frames_are_marked() {
     assert!(backs.flows.iter().all(|f| f.cnps.unwrap() > 0), "{:?}", backs.flows);
     assert!(queue(&backs) * 2 < queue(&plain), "{} {}", queue(&backs), queue(&plain));
 }
+
+/// Two hosts on a cable of 100G and 1 us, packets of 1000 bytes, `more` before the workload: messages of so many packets, one after
+/// the other on one queue pair.
+fn messages(more: &str, packets: &[u64]) -> Report {
+    let send = |(id, packets): (usize, &u64)| {
+        format!(
+            "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": {}}}\n\
+             {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n",
+            packets * 1000
+        )
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let lines: String = packets.iter().enumerate().map(send).collect();
+    std::fs::write(dir.path().join("o.jsonl"), lines).unwrap();
+    let text = format!(
+        "name = \"m\"\nstop_time = \"20ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n{more}\n\
+         [[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\n"
+    );
+    let spec = load_in("m.toml", &text, dir.path()).unwrap_or_else(|e| panic!("{e}"));
+    run(&spec).unwrap_or_else(|e| panic!("{e}"))
+}
+
+const CUT: &str = "[[failure]]\na = \"h0\"\nb = \"h1\"\nat = \"20us\"\nrepair =";
+
+/// Numbers of frames begin anew after 4096, and what is missing is counted right, however much it is.
+#[test]
+fn any_number_of_frames_in_a_row_may_be_lost_in_lite_mode() {
+    for repair in ["180us", "200us", "300us", "400us"] {
+        let host = "[host]\nprotocol = \"rclink\"\npayload = 1000\nrclink.retransmit = false\n";
+        let report = messages(&format!("{CUT} {repair:?}\n{host}"), &[3000, 3000, 4000]);
+        let of = |f: &FlowResult| (f.packets, f.delivered + f.lost, f.lost > 0, f.fct_ns.is_none());
+        // As many as the cable lost; those behind the 220 that arrived before are of the first message.
+        let lost = report.frames_lost * 1000;
+        assert_eq!(report.bytes_lost, lost, "{repair}");
+        let of_first = lost.min(2_780_000);
+        assert_eq!(report.flows.iter().map(|f| f.lost).collect::<Vec<_>>(), [of_first, lost - of_first, 0]);
+        for (flow, packets) in report.flows.iter().zip([3000, 3000, 4000]) {
+            assert_eq!(of(flow), (packets, packets * 1000, flow.lost > 0, flow.lost > 0), "{repair}");
+        }
+        // The run ends with the last frame.
+        assert!(report.end_ns < 870_000, "{repair}: {}", report.end_ns);
+    }
+}
+
+/// What overtakes is counted as with all other datagrams.
+#[test]
+fn what_was_overtaken_in_lite_mode_counts_as_lost() {
+    let sprayed = |host: &str, kind: &str| {
+        play(&format!(
+            "name = \"s\"\nstop_time = \"2ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\", \"t\"]\n\
+             links = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"t\" }}, {{ a = \"s\", b = \"t\", delay = \"1us\" }}, \
+             {{ a = \"s\", b = \"t\", delay = \"3us\" }}]\n[routing]\nmode = \"spray\"\n[host]\npayload = 1000\n{host}\n[[workload]]\n\
+             kind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"100KB\"\n{kind}\n"
+        ))
+    };
+    let of = |report: &Report| {
+        let flow = &report.flows[0];
+        (flow.delivered, flow.lost, flow.useless, report.frames_lost + report.frames_dropped)
+    };
+    let rclink = "protocol = \"rclink\"\nrclink.retransmit = false";
+    let roce = sprayed("", "reliable = false");
+    let [pair, raw] = ["", "type = \"type3\""].map(|kind| sprayed(rclink, kind));
+    let (delivered, lost, useless, gone) = of(&roce);
+    assert!(
+        delivered > 0 && delivered + lost == 100_000 && useless == Some(lost / 1000) && gone == 0,
+        "{:?}",
+        of(&roce)
+    );
+    assert_eq!([of(&pair), of(&raw)], [of(&roce); 2]);
+    // It ends with the last of them, as long after its first as frames of so many bytes take.
+    assert!(pair.end_ns.abs_diff(roce.end_ns) < 500, "{} {}", pair.end_ns, roce.end_ns);
+}
+
+/// Messages of a queue pair have their own packets, whenever the next one was queued.
+#[test]
+fn what_is_sent_again_is_of_the_message_that_was_lost() {
+    let of = |host: &str| {
+        let report = messages(
+            &format!("loss = 0.005\n[host]\npayload = 1000\ntimeout = \"50us\"\n{host}"),
+            &[1000, 1],
+        );
+        let straggler = report.collectives[0].figures.straggler.clone().unwrap();
+        let flows: Vec<_> = report.flows.iter().map(|f| (f.packets - f.resent, f.resent > 0)).collect();
+        (flows, straggler.cause)
+    };
+    let expected = (vec![(1000, true), (1, false)], "retransmission");
+    assert_eq!(of("protocol = \"rclink\"\n"), expected);
+    assert_eq!(of(""), expected);
+}
+
+/// Hosts send again until somebody answers, as those of RoCEv2 do.
+#[test]
+fn rc_link_hosts_outlive_a_link_that_is_down_for_long() {
+    for protocol in ["rclink", "rocev2"] {
+        let host = format!("[host]\nprotocol = {protocol:?}\npayload = 1000\ntimeout = \"10us\"\n");
+        let report = messages(&format!("{CUT} \"6ms\"\n{host}"), &[1000]);
+        let flow = &report.flows[0];
+        assert!(flow.delivered == 1_000_000 && flow.timeouts > 256, "{protocol}: {flow:?}");
+        assert!(report.end_ns < 6_200_000 && report.verdict == "PASS", "{protocol}: {:?}", report.findings);
+    }
+}
+
+/// `ideal_ns` is of the path that frames take, whichever of unequal ones that is.
+#[test]
+fn what_a_flow_takes_alone_is_of_its_own_path() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 1..=8 {
+        for (format, kind) in [
+            ("standard", ""),
+            ("afh_gen1", ""),
+            ("afh_gen2_16b", ""),
+            ("afh_lite", ""),
+            ("standard", "type = \"type3\""),
+        ] {
+            let report = play(&format!(
+                "name = \"i\"\nstop_time = \"5ms\"\nseed = {seed}\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\n\
+                 switches = [\"s\", \"t\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"t\" }}, {{ a = \"s\", b = \"t\" }}, \
+                 {{ a = \"s\", b = \"t\", rate = \"25G\", delay = \"3us\" }}]\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n[host]\n\
+                 protocol = \"rclink\"\n[host.rclink]\nformat = {format:?}\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\n\
+                 bytes = \"300KB\"\n{kind}\n"
+            ));
+            let flow = &report.flows[0];
+            assert_eq!(flow.fct_ns, flow.ideal_ns, "{seed} {format} {kind}");
+            seen.insert((format, kind, flow.fct_ns));
+        }
+    }
+    // Both paths of each.
+    assert!(seen.len() >= 9, "{seen:?}");
+}

@@ -118,7 +118,7 @@ fn pair(qp: &HostRcQp, backoff: Option<HostBackoff>, link: u64) -> PairConfig {
             window: qp.window,
             ack_every: qp.ack_every,
             ack_timeout: qp.ack_timeout,
-            retries: qp.retries,
+            retries: Some(qp.retries),
         },
         window: match qp.cc_window {
             RcWindow::Us4 => Window::Us4,

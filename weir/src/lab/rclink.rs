@@ -199,7 +199,7 @@ fn sender(
         reliability: Reliability {
             window: packets.clamp(PACKETS.0, PACKETS.1) as u16,
             ack_timeout: ACK_TIMEOUT,
-            retries: u8::MAX,
+            retries: None,
             ..Reliability::default()
         },
         window: Window::Us65,

@@ -205,7 +205,7 @@ impl RcLinkNic {
                 window,
                 ack_every: flow.ack_every,
                 ack_timeout: flow.timeout,
-                retries: u8::MAX,
+                retries: None,
             },
             window: self.config.cc_window,
             length_thr,
@@ -221,13 +221,7 @@ impl RcLinkNic {
         let backoff = backs_off.then(|| Backoff::new(params, length_thr.into())).transpose()?;
         self.backoffs.make_room(self.ends.len() + 1);
         self.ends.push(match sends {
-            true => Role::Sends {
-                flows: Vec::new(),
-                unposted: 0,
-                unacknowledged: 0,
-                sent: Sent::default(),
-                backoff,
-            },
+            true => Role::Sends { flows: Vec::new(), unposted: 0, unacknowledged: 0, timeouts: 0, backoff },
             false => Role::Receives {
                 incoming: Incoming::default(),
                 arrived: 0,
@@ -253,10 +247,11 @@ impl RcLinkNic {
 
     /// A flow over the queue pair of end `at`, behind the others.
     pub fn add(&mut self, at: u32, flow: Flow) {
-        let before = self.sent_so_far(at as usize);
         match &mut self.ends[at as usize] {
             Role::Sends { flows, .. } => {
-                flows.push(Outgoing { flow, posted: 0, acknowledged: 0, before, asked: None });
+                let end = flows.last().map_or(0, |last| last.end).saturating_add(flow.packets());
+                let sent = Sent::default();
+                flows.push(Outgoing { flow, end, posted: 0, acknowledged: 0, sent, asked: None });
                 self.starts.change(at);
             }
             Role::Receives { incoming, .. } => incoming.append(flow),

@@ -26,6 +26,21 @@ fn is_readable(endpoint: &Endpoint, ends: &[Role], event: &Event) -> bool {
     }
 }
 
+/// What a message of a queue pair begins with where nobody sends again: its number, from the first of the queue pair. Those of frames
+/// begin anew after 4096.
+pub(super) fn payload(number: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    if let Some(first) = bytes.first_chunk_mut() {
+        *first = number.to_be_bytes();
+    }
+    bytes
+}
+
+/// That number; `None`: the message is too short for it.
+fn number_in(payload: &[u8]) -> Option<u64> {
+    payload.first_chunk().map(|number| u64::from_be_bytes(*number))
+}
+
 impl RcLinkNic {
     /// Takes a frame from the wire.
     pub fn handle_frame(&mut self, frame: &impl Frame, now: Nanos) -> Option<Arrival> {
@@ -37,8 +52,8 @@ impl RcLinkNic {
         self.idle_until(now);
         self.endpoint.handle_frame(&bytes, now);
         self.memory_peak = self.memory_peak.max(self.endpoint.memory_used());
-        if let Ok(frame::Frame { body: Body::Type1(rh, _), ce, .. }) = self.config.codec.read(&bytes) {
-            self.account(&rh, ce, &before);
+        if let Ok(frame::Frame { body: Body::Type1(rh, payload), ce, .. }) = self.config.codec.read(&bytes) {
+            self.account(&rh, number_in(payload), ce, &before);
         }
         self.scratch = bytes;
         let arrival = self.read(now);
@@ -51,30 +66,35 @@ impl RcLinkNic {
         self.endpoint.counters().rx_data
     }
 
-    /// What a frame meant to the end it was for.
-    fn account(&mut self, rh: &Rh, ce: bool, before: &Counters) {
-        let after = *self.endpoint.counters();
+    /// What a frame meant to the end it was for. `said`: the number in its payload.
+    fn account(&mut self, rh: &Rh, said: Option<u64>, ce: bool, before: &Counters) {
+        let (after, is_reliable) = (*self.endpoint.counters(), self.endpoint.is_reliable());
         if after.rx_unknown > before.rx_unknown {
             return;
         }
         match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
             (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, marked, .. })) => {
-                let number =
-                    arrived.saturating_add_signed(rh.psn.since(Psn::default().plus(*arrived)).into());
+                let nearest =
+                    || arrived.saturating_add_signed(rh.psn.since(Psn::default().plus(*arrived)).into());
+                let number = said.filter(|_| !is_reliable).unwrap_or_else(nearest);
                 if ce {
                     incoming.seen(number).marked += 1;
                     *marked = number;
                 }
                 if after.rx_data > before.rx_data {
                     unread.push_back(number);
-                    *arrived = number + 1;
+                    *arrived = number.saturating_add(1).max(*arrived);
                 } else {
                     incoming.seen(number).useless += 1;
                 }
             }
-            (Opcode::Cnp, Some(Role::Sends { sent, .. })) => sent.cnps += 1,
-            (Opcode::Ack, Some(Role::Sends { sent, .. })) => {
-                sent.naks += u64::from(rh.length_or_syndrome == 1);
+            (Opcode::Cnp, Some(end)) => {
+                let sent = end.sent_of(self.endpoint.oldest(rh.dest_qp));
+                sent.into_iter().for_each(|sent| sent.cnps += 1);
+            }
+            (Opcode::Ack, Some(end @ Role::Sends { .. })) => {
+                let sent = end.sent_of(self.endpoint.oldest(rh.dest_qp));
+                sent.into_iter().for_each(|sent| sent.naks += u64::from(rh.length_or_syndrome == 1));
                 self.starts.change(rh.dest_qp.into());
             }
             _ => {}
@@ -122,7 +142,13 @@ impl RcLinkNic {
                     else {
                         continue;
                     };
-                    let (ended, bytes) = match unread.pop_front() {
+                    let number = unread.pop_front();
+                    if let Some(number) = number.filter(|number| *number < incoming.expected) {
+                        // One that was sent after it had come before: it counts as lost.
+                        incoming.seen(number).useless += 1;
+                        continue;
+                    }
+                    let (ended, bytes) = match number {
                         // What is before it is lost, and may have been the end of flows.
                         Some(number) => (incoming.skip_to(number, now), incoming.next_bytes()),
                         // Frames of AFH_Lite have no number.

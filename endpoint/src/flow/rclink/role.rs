@@ -10,16 +10,23 @@ use weir_dataplane::types::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub flow: Flow,
+    /// Number after its last packet, from the first of the queue pair.
+    pub end: u64,
     pub posted: u64,
     /// Packets of it that the peer has acknowledged.
     pub acknowledged: u64,
-    /// What the queue pair had done before this flow began.
-    pub before: Sent,
+    /// What became of its packets.
+    pub sent: Sent,
     /// Answers: as many messages as have been read there may be. `None`: it answers nobody.
     pub asked: Option<u64>,
 }
 
 impl Outgoing {
+    /// Number of the next packet to be posted, from the first of the queue pair.
+    pub fn number(&self) -> u64 {
+        self.end - self.flow.packets() + self.posted
+    }
+
     pub fn is_due(&self, now: Nanos) -> bool {
         self.flow.start <= now && self.asked.is_none_or(|asked| self.posted < asked)
     }
@@ -33,12 +40,13 @@ pub(super) enum Role {
         /// The first flow with packets that are not posted, and the first one with packets that are not acknowledged.
         unposted: usize,
         unacknowledged: usize,
-        sent: Sent,
+        /// Times that an acknowledgement was overdue.
+        timeouts: u64,
         backoff: Option<Backoff>,
     },
     Receives {
         incoming: Incoming,
-        /// After the last packet that came, and the numbers of those that came and were not read: where nobody sends again
+        /// After the latest packet that came, and the numbers of those that came and were not read: where nobody sends again
         /// there are gaps.
         arrived: u64,
         unread: VecDeque<u64>,
@@ -61,6 +69,21 @@ impl Role {
     /// The same at `now`.
     pub fn open(&mut self, now: Nanos) -> Option<&mut Outgoing> {
         self.next().filter(|out| out.is_due(now))
+    }
+
+    /// What became of the flow of a packet; of the last flow, if the packet is behind it.
+    pub fn sent_of(&mut self, packet: u64) -> Option<&mut Sent> {
+        let Self::Sends { flows, .. } = self else { return None };
+        let at = flows.partition_point(|out| out.end <= packet).min(flows.len().checked_sub(1)?);
+        Some(&mut flows[at].sent)
+    }
+
+    /// The queue pair has had so many timeouts in all: the latest are of the flow of `packet`.
+    pub fn count_timeouts(&mut self, all: u64, packet: u64) {
+        if let Self::Sends { timeouts, .. } = self {
+            let more = all - std::mem::replace(timeouts, all);
+            self.sent_of(packet).into_iter().for_each(|sent| sent.timeouts += more);
+        }
     }
 
     pub fn backoff(&mut self) -> Option<&mut Backoff> {

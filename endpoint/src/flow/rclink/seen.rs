@@ -47,29 +47,13 @@ impl CreditWait {
 }
 
 impl RcLinkNic {
-    /// What the queue pair of the sending end `at` has done.
-    pub(super) fn sent_so_far(&self, at: usize) -> Sent {
-        let counters = self.endpoint.qp_counters(at as u16).unwrap_or_default();
-        let Role::Sends { sent, .. } = &self.ends[at] else { return Sent::default() };
-        Sent { resent: counters.tx_retransmitted, timeouts: counters.timeouts, ..*sent }
-    }
-
-    /// What the sending end `at` has done from the start of its flow `nth` to that of the next.
+    /// What the sending end `at` has done for its flow `nth`.
     pub fn sent(&self, at: usize, nth: usize) -> Sent {
         if let Some(at) = at.checked_sub(FIRST_DATAGRAM) {
             return self.datagrams.sent(at).0;
         }
         let Role::Sends { flows, .. } = &self.ends[at] else { return Sent::default() };
-        let from = flows[nth].before;
-        let to = flows.get(nth + 1).map_or_else(|| self.sent_so_far(at), |next| next.before);
-        Sent {
-            packets: to.packets - from.packets,
-            resent: to.resent - from.resent,
-            timeouts: to.timeouts - from.timeouts,
-            probes: 0,
-            naks: to.naks - from.naks,
-            cnps: to.cnps - from.cnps,
-        }
+        flows[nth].sent
     }
 
     /// What the receiving end `at` has seen of its flow `nth`.

@@ -2,6 +2,7 @@
 
 use super::RcLinkNic;
 use super::datagrams::Datagram;
+use super::receiving::payload;
 use super::role::Role;
 use crate::congestion::backoff::Backoff;
 use crate::flow::frame::HeaderFrame;
@@ -12,13 +13,26 @@ use weir_dataplane::types::Nanos;
 impl RcLinkNic {
     fn run(&mut self, now: Nanos) {
         self.idle_until(now);
-        self.endpoint.handle_timeout(now);
+        self.handle_timeouts(now);
         let mut from = 0;
         while let Some(at) = self.backoffs.first(from, now) {
             self.back_off(at, now, |backoff| backoff.handle_timeout(now));
             from = at + 1;
         }
         self.post(now);
+    }
+
+    /// Runs the timers of the endpoint that have expired by `now`. Those of a queue pair are of the flow of its oldest packet.
+    fn handle_timeouts(&mut self, now: Nanos) {
+        let before = self.endpoint.counters().timeouts;
+        self.endpoint.handle_timeout(now);
+        if self.endpoint.counters().timeouts == before {
+            return;
+        }
+        for (at, end) in self.ends.iter_mut().enumerate() {
+            let all = self.endpoint.qp_counters(at as u16).map_or(0, |counters| counters.timeouts);
+            end.count_timeouts(all, self.endpoint.oldest(at as u16));
+        }
     }
 
     /// Something happens to the back-off of an end, if it has one.
@@ -48,7 +62,9 @@ impl RcLinkNic {
         {
             let full = u64::from(out.flow.payload);
             let len = out.flow.bytes.saturating_sub(out.posted * full).min(full).max(least);
-            if self.endpoint.post(qp, vec![0; len as usize]).is_err() {
+            // Nothing reads the number of one that comes in order.
+            let number = if self.endpoint.is_reliable() { 0 } else { out.number() };
+            if self.endpoint.post(qp, payload(number, len as usize)).is_err() {
                 return;
             }
             out.posted += 1;
@@ -79,9 +95,10 @@ impl RcLinkNic {
         let kind = self.endpoint.poll_transmit(now).map(|frame| frame.kind);
         self.note_credits(now);
         match kind? {
-            endpoint::Sent::Data(qp) => {
-                if let Role::Sends { sent, .. } = &mut self.ends[usize::from(qp)] {
+            endpoint::Sent::Data { qp, number, again } => {
+                if let Some(sent) = self.ends[usize::from(qp)].sent_of(number) {
                     sent.packets += 1;
+                    sent.resent += u64::from(again);
                 }
                 // It has left its queue.
                 if !self.endpoint.is_reliable() {

@@ -251,6 +251,11 @@ impl Endpoint {
         self.qps.get(usize::from(qp)).is_some_and(|qp| !qp.failed && qp.sender.has_room())
     }
 
+    /// Number of the oldest message of a queue pair that is not acknowledged, from its first.
+    pub fn oldest(&self, qp: u16) -> u64 {
+        self.qps.get(usize::from(qp)).map_or(0, |qp| qp.sender.oldest())
+    }
+
     /// All that the window of a queue pair admits has left: acknowledgements alone make room for more.
     pub fn awaits_answers(&self, qp: u16) -> bool {
         self.qps.get(usize::from(qp)).is_some_and(|qp| !qp.failed && qp.sender.awaits_answers())

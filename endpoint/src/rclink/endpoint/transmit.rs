@@ -4,25 +4,11 @@ use super::{Endpoint, FlowControl, Qp, Sent, TIMESTAMP_NS, Transmit};
 use crate::rclink::cbfc::{UPDATE_BYTES, Update};
 use crate::rclink::class::{Class, TcType, TrafficClass};
 use crate::rclink::frame::{Head, MIN_LITE_PAYLOAD, Station};
-use crate::rclink::rh::{Opcode, Psn, Rh};
+use crate::rclink::rh::{Opcode, Rh};
 use weir_dataplane::types::{Nanos, wire_bytes};
 
 /// ECT(0), on data where ECN is on.
 const ECT0: u8 = 2;
-
-/// A header that says nothing yet.
-fn blank(opcode: Opcode, dest_qp: u16, pkey: u8) -> Rh {
-    Rh {
-        opcode,
-        force_ack: false,
-        pad: 0,
-        timestamp: None,
-        pkey,
-        length_or_syndrome: 0,
-        psn: Psn::default(),
-        dest_qp,
-    }
-}
 
 impl Endpoint {
     /// The next frame to be sent at `now`, if any.
@@ -70,7 +56,7 @@ impl Endpoint {
     fn cnp(&mut self, priority: u8) -> Option<(u8, Sent)> {
         let qp = self.cnps.pop_first()?;
         let config = self.qps[usize::from(qp)].config;
-        let rh = blank(Opcode::Cnp, config.peer_qp, config.pkey);
+        let rh = Rh::new(Opcode::Cnp, config.peer_qp, config.pkey);
         let head = self.head(config.peer, priority, TcType::Type1);
         self.config.codec.emit(&head, &rh, &[], &mut self.frame);
         self.counters.tx_cnp += 1;
@@ -85,7 +71,7 @@ impl Endpoint {
             psn,
             timestamp: qp.echo.take(),
             length_or_syndrome: Rh::syndrome_code(syndrome),
-            ..blank(Opcode::Ack, config.peer_qp, config.pkey)
+            ..Rh::new(Opcode::Ack, config.peer_qp, config.pkey)
         };
         let head = self.head(config.peer, priority, TcType::Type1);
         self.config.codec.emit(&head, &rh, &[], &mut self.frame);
@@ -107,7 +93,7 @@ impl Endpoint {
         let lite = self.config.codec.lite();
         let len = if lite { MIN_LITE_PAYLOAD } else { UPDATE_BYTES };
         let head = self.head(station, priority, if lite { TcType::Credit } else { TcType::Type1 });
-        let rh = blank(Opcode::Credit, lane.map_or(0, |lane| lane.qp), 0);
+        let rh = Rh::new(Opcode::Credit, lane.map_or(0, |lane| lane.qp), 0);
         self.config.codec.emit(&head, &rh, &payload[..len], &mut self.frame);
         self.counters.tx_credit += 1;
         Some(priority)
@@ -155,19 +141,20 @@ impl Endpoint {
             force_ack: segment.force_ack && retransmits,
             timestamp: Some((now / TIMESTAMP_NS) as u16),
             psn: segment.psn,
-            ..blank(Opcode::Send, qp.config.peer_qp, qp.config.pkey)
+            ..Rh::new(Opcode::Send, qp.config.peer_qp, qp.config.pkey)
         };
         self.config.codec.emit(&head, &rh, segment.payload, &mut self.frame);
-        let (force_ack, len) = (segment.force_ack, self.frame.len());
+        let (force_ack, number, len) = (segment.force_ack, segment.number, self.frame.len());
         self.counters.tx_data += 1;
         qp.sender.cc.sent(wire_bytes(len as u64), now);
-        if !retransmits {
-            qp.sender.sent_for_good();
+        let again = if retransmits {
+            qp.sender.sent(force_ack, now)
         } else {
-            let again = u64::from(qp.sender.sent(force_ack, now));
-            self.counters.tx_retransmitted += again;
-            qp.counters.tx_retransmitted += again;
-        }
+            qp.sender.sent_for_good();
+            false
+        };
+        self.counters.tx_retransmitted += u64::from(again);
+        qp.counters.tx_retransmitted += u64::from(again);
         if let FlowControl::Cbfc { credits, interval } = &self.config.flow_control {
             let (peer, at, peer_qp) = (qp.peer, now.saturating_add(*interval), qp.config.peer_qp);
             self.peers.consume(peer, self.lane(channel, peer_qp), credits.cost(len), at);
@@ -175,12 +162,12 @@ impl Endpoint {
         } else {
             self.changed(at);
         }
-        Some((channel, Sent::Data(at as u16)))
+        Some((channel, Sent::Data { qp: at as u16, number, again }))
     }
 
     fn group(&mut self, priority: u8) -> Option<u8> {
         let (group, payload) = self.multicast.pop_front()?;
-        let rh = Rh { psn: self.multicast_psn, ..blank(Opcode::Send, 0, 0) };
+        let rh = Rh { psn: self.multicast_psn, ..Rh::new(Opcode::Send, 0, 0) };
         self.multicast_psn = self.multicast_psn.plus(1);
         let head = self.head(group, priority, TcType::Type2);
         self.config.codec.emit(&head, &rh, &payload, &mut self.frame);

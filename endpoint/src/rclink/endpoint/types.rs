@@ -218,8 +218,15 @@ pub enum Sent {
     Control,
     /// A CNP for the peer of this queue pair.
     Cnp(u16),
-    /// A message of this queue pair.
-    Data(u16),
+    /// A message of a queue pair.
+    Data {
+        /// Which.
+        qp: u16,
+        /// Its number, from the first message of the queue pair.
+        number: u64,
+        /// It had been sent before.
+        again: bool,
+    },
     /// The oldest multicast message that waited.
     Multicast,
     /// The oldest raw frame that waited.

@@ -408,7 +408,7 @@ impl Station {
         let reliable = self.endpoint.is_reliable();
         let at = match kind {
             Sent::Pfc | Sent::Control | Sent::Cnp(_) => None,
-            Sent::Data(qp) => Some(self.qps[usize::from(qp)]),
+            Sent::Data { qp, .. } => Some(self.qps[usize::from(qp)]),
             Sent::Multicast => self.groups.pop_front(),
             Sent::Raw => self.raws.pop_front(),
         };

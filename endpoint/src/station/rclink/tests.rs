@@ -53,7 +53,7 @@ fn pair(to: usize, peer_qp: u16) -> PairConfig {
         peer: peer(to),
         route: Route::Qp { peer_qp, class: Class::Request(0) },
         pkey: 1,
-        reliability: Reliability { ack_timeout: 1_000_000, retries: 255, ..Reliability::default() },
+        reliability: Reliability { ack_timeout: 1_000_000, retries: Some(255), ..Reliability::default() },
         window: Window::Us8,
         rate: RATE,
         backoff: None,

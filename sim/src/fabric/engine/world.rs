@@ -261,7 +261,7 @@ impl<'a> Fabric<'a> {
         let routes = Routes::new(&plan, spec.seed, |_| true);
         idle::of_paths(spec, &plan, &routes).refuse()?;
         let traffic = flows(spec, &plan, &routes, &collectives)?;
-        let Traffic { flows, ops, collectives: reported } = match section {
+        let Traffic { mut flows, ops, collectives: reported } = match section {
             Some(section) => section.traffic(traffic),
             None => traffic,
         };
@@ -331,6 +331,12 @@ impl<'a> Fabric<'a> {
         let timeline = TimelineRecorder::new(port_names(&plan), rates);
         let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
         let first_port = (0..switches.len()).map(ports).collect();
+        let numbers = Numbers::new(spec.host.protocol, &flows, &operations, hosts.len());
+        if spec.host.protocol == Protocol::Rclink {
+            for planned in &mut flows {
+                planned.path = rclink::path(spec, &plan, planned, numbers.receiver(planned.pair));
+            }
+        }
         Ok(Self {
             timeline,
             first_port,
@@ -338,7 +344,7 @@ impl<'a> Fabric<'a> {
             membership: None,
             telemetry: Telemetry::new(spec, &flows, dirs.len()),
             latency: spec.latency.then(|| Box::new(LatencyRecorder::new())),
-            numbers: Arc::new(Numbers::new(spec.host.protocol, &flows, &operations, hosts.len())),
+            numbers: Arc::new(numbers),
             started: Notes::none(flows.len()),
             pairs: Notes::none(flows.len()),
             obeyed,
