@@ -240,6 +240,39 @@ fn sw_nothing_overtakes_in_a_fifo() {
     }
 }
 
+/// A frame that the watchdog drops leaves its place in the FIFO, which no later one of its queue takes: that one waits for all that is
+/// in front of it, whenever it comes.
+#[test]
+fn sw_what_is_dropped_leaves_its_place_in_a_fifo() {
+    let takes = |start: u64| {
+        let flow = |to: &str, bytes: u64, start: u64, more: &str| {
+            format!(
+                "[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"{to}\"\nbytes = {bytes}\nstart = \"{start}us\"\n\
+                 reliable = false\n{more}\n"
+            )
+        };
+        let slow = "priority = 0\ndscp = 0\nrate = \"10G\"";
+        let r = play(&format!(
+            "name = \"f\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"c\", \"e\"]\n\
+             switches = [\"s\", \"t\"]\nlinks = [{{ a = \"a\", b = \"s\" }}, {{ a = \"c\", b = \"s\", rate = \"100M\" }}, \
+             {{ a = \"s\", b = \"t\" }}, {{ a = \"b\", b = \"t\", rate = \"1G\" }}, {{ a = \"e\", b = \"t\" }}]\n\
+             [link]\nrate = \"100G\"\ndelay = \"100ns\"\n[host]\npayload = 1000\n[switch]\ncore = \"fifo\"\noutput_buffer = 1\n\
+             [switch.config.buffer]\nsize = \"1MiB\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -5\n\
+             [switch.config.port_defaults]\nmtu = 1600\n[switch.config.watchdog]\nallow_short = true\npoll_interval = \"10us\"\n\
+             detection_time = \"20us\"\nrestoration_time = \"20us\"\n{}{}{}{}",
+            flow("b", 45_000, 0, ""),
+            flow("b", 20_000, 20, "rate = \"10G\""),
+            flow("c", 20_000, 20, slow),
+            flow("e", 1000, start, ""),
+        ));
+        assert!(r.frames_dropped > 0, "{:?}", r.findings);
+        r.flows[3].start_ns.unwrap() + r.flows[3].fct_ns.unwrap()
+    };
+    // Twenty frames of 86.5 us are in front, whose last one begins to cross once the line has the one before.
+    let ends = [500, 600, 700, 800, 1200].map(takes);
+    assert!(ends.iter().all(|end| end.abs_diff(ends[0]) < 1_000 && *end > 1_580_000), "{ends:?}");
+}
+
 /// What is behind the stuck head of a FIFO does not leave, so pauses that wait for it are a deadlock.
 #[test]
 fn sw_a_deadlock_behind_heads_of_fifos_is_named() {

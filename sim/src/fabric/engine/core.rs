@@ -25,7 +25,7 @@ use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::spec::{CoreKind, CrossbarMode, FabricSpec, Forwarding};
 use crate::fabric::switches::{self, FabricSwitch};
 use crate::fabric::time::{PS, Ps};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use toml::Value;
 use weir_config::Config;
 use weir_config::runtime::queue_schedules;
@@ -224,13 +224,30 @@ impl Core {
     }
 
     /// Outputs that `input` may begin to send something to, one bit each, and the queues from which it may.
-    fn wanted(&mut self, input: usize, memory: &FabricSwitch) -> (u64, u8) {
-        let Some(fifos) = &mut self.fifos else { return (self.wanted[input], u8::MAX) };
-        let dropped = |(output, queue): (u8, u8)| memory.waiting(PortId(output.into())) >> queue & 1 == 0;
-        while fifos[input].front().is_some_and(|first| dropped(*first)) {
-            fifos[input].pop_front();
+    fn wanted(&self, input: usize, memory: &FabricSwitch) -> (u64, u8) {
+        let Some(fifos) = &self.fifos else { return (self.wanted[input], u8::MAX) };
+        let Some((output, queue)) = fifos[input].front() else { return (0, 0) };
+        debug_assert!(memory.waiting(PortId((*output).into())) >> queue & 1 == 1);
+        (1 << output, 1 << queue)
+    }
+
+    /// What was dropped at inputs leaves its place in their FIFOs: of each queue the oldest went.
+    fn forget_dropped(&mut self, memories: &[FabricSwitch]) {
+        let Some(fifos) = &mut self.fifos else { return };
+        for (fifo, memory) in fifos.iter_mut().zip(memories) {
+            let mut gone: BTreeMap<(u8, u8), u32> = BTreeMap::new();
+            fifo.iter().for_each(|place| *gone.entry(*place).or_default() += 1);
+            for ((output, queue), count) in &mut gone {
+                *count -= memory.queue_frames(PortId((*output).into()), (*queue).into());
+            }
+            fifo.retain(|place| match gone.get_mut(place) {
+                Some(count @ 1..) => {
+                    *count -= 1;
+                    false
+                }
+                _ => true,
+            });
         }
-        fifos[input].front().map_or((0, 0), |(output, queue)| (1 << output, 1 << queue))
     }
 
     /// Ports in the middle of a frame that holds them (packet mode).

@@ -46,12 +46,17 @@ impl SwitchNode {
     /// Watchdogs of outputs look, if it is time: what they say is done at all inputs.
     pub(in crate::fabric::engine) fn watch(&mut self, ns: Nanos) {
         let Self { core: Some(core), parts, .. } = self else { return };
+        let mut any = false;
         for (port, output) in core.outputs.iter_mut().enumerate() {
             let id = PortId(port as u16);
             if let Some([drop, forward]) = output.watch(parts[port].reaction(id), ns) {
                 parts.iter_mut().for_each(|part| part.set_storm(id, drop, forward, ns));
                 drop_condemned(output, parts, id);
+                any = true;
             }
+        }
+        if any {
+            core.forget_dropped(parts);
         }
     }
 
@@ -61,6 +66,7 @@ impl SwitchNode {
             core.outputs[port].line_down(ns);
         }
         self.parts.iter_mut().for_each(|part| part.set_carrier(PortId(port as u16), carrier, ns));
+        self.core.iter_mut().for_each(|core| core.forget_dropped(&self.parts));
     }
 
     /// What waited at inputs may have been dropped.
@@ -69,6 +75,7 @@ impl SwitchNode {
         for (output, out) in core.outputs.iter_mut().enumerate() {
             out.recount(at_inputs(parts, output));
         }
+        core.forget_dropped(parts);
     }
 
     /// Bytes that wait for the line of `port` of a switch with a crossbar, as its memories say.
