@@ -11,6 +11,7 @@ use super::units::Rate;
 use super::workload::{Carriage, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use weir_dataplane::frame::Frame;
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, wire_bytes};
 use weir_endpoint::flow::{Pace, RcLinkNicConfig};
@@ -18,7 +19,7 @@ use weir_endpoint::rclink::cbfc::{CreditConfig, CreditError};
 use weir_endpoint::rclink::cc_window::{MAX_LENGTH_THR, Window};
 use weir_endpoint::rclink::class::{Class, ClassMap, TcType, TrafficClass};
 use weir_endpoint::rclink::endpoint::FlowControl;
-use weir_endpoint::rclink::frame::{Codec, Format, Head, MAX_PAYLOAD, Station};
+use weir_endpoint::rclink::frame::{Body, Codec, Format, Head, MAX_PAYLOAD, Station};
 use weir_endpoint::rclink::rh::{Opcode, Rh};
 use weir_layout::counted;
 
@@ -52,6 +53,17 @@ pub(super) fn path(spec: &FabricSpec, plan: &Plan, planned: &Planned, receiver: 
         }
     }
     routes::flow_of(&frame, address_mask(spec))
+}
+
+/// Whether a frame of a host has a message in it: no acknowledgement, CNP or credits.
+pub(super) fn is_message(spec: &FabricSpec, frame: &impl Frame) -> bool {
+    let mut bytes = frame.bytes().to_vec();
+    bytes.resize(frame.len().max(bytes.len()), 0);
+    codec(spec).read(&bytes).is_ok_and(|frame| match frame.body {
+        Body::Type1(rh, _) => rh.opcode == Opcode::Send,
+        Body::Lite(_) => frame.tc.kind != TcType::Credit,
+        Body::Type2(..) | Body::Raw(_) => true,
+    })
 }
 
 /// Bits of an address that tell hosts apart, in the first six bytes of a frame.

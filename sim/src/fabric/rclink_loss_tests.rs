@@ -324,3 +324,28 @@ fn what_a_flow_takes_alone_is_of_its_own_path() {
     // Both paths of each.
     assert!(seen.len() >= 9, "{seen:?}");
 }
+
+/// What is missing for good is told at whatever instant the run is stopped: hosts that ask about credits which never come back are
+/// not data on its way.
+#[test]
+fn what_is_lost_does_not_hang_on_the_instant() {
+    let lost = |stop: u64, format: &str| {
+        let report = play(&format!(
+            "name = \"l\"\nstop_time = \"{stop}ns\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\", \"t\"]\n\
+             links = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"t\" }}, {{ a = \"s\", b = \"t\" }}]\n[[failure]]\na = \"s\"\n\
+             b = \"t\"\nat = \"10us\"\n[host]\nprotocol = \"rclink\"\npayload = 1000\n[host.rclink]\nflow_control = \"cbfc\"\n\
+             format = {format:?}\n{}\n[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"300KB\"\n",
+            if format == "afh_lite" { "" } else { "retransmit = false" }
+        ));
+        let told =
+            report.findings.iter().any(|finding| finding.contains("bytes lost that nobody sends again"));
+        (report.bytes_lost, 300_000 - report.flows[0].delivered, told)
+    };
+    for format in ["standard", "afh_gen1", "afh_lite"] {
+        let all: Vec<_> =
+            (990..1000).flat_map(|us| [us * 1000, us * 1000 + 500]).map(|stop| lost(stop, format)).collect();
+        let (bytes, missing, told) = all[0];
+        assert!(bytes > 200_000 && bytes == missing && told, "{format}: {:?}", all[0]);
+        assert!(all.iter().all(|one| *one == all[0]), "{format}: {all:?}");
+    }
+}

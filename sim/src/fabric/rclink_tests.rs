@@ -45,6 +45,8 @@ fn sw003_frames_of_all_four_formats_cross_a_fabric() {
             } else {
                 let pauses = report.pauses() + report.hosts.iter().map(|h| h.pfc_tx).sum::<u64>();
                 assert_eq!(pauses, 0, "{format}: credits need no pauses");
+                // Nor is anybody told to switch them on.
+                assert!(report.warnings.is_empty(), "{format}: {:?}", report.warnings);
             }
         }
     }

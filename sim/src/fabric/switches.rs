@@ -150,7 +150,14 @@ pub(super) fn config_of(plan: &Plan, spec: &FabricSpec, node: usize) -> Result<L
     if !without_effect.is_empty() {
         return Err(refused(&without_effect));
     }
-    let warnings = limits.into_iter().chain(warnings);
+    // What follows from the protocol of hosts is no fault of the file: with credits no switch pauses anybody, and frames of AFH have
+    // nothing that could be marked.
+    let is_meant = |found: &Diagnostic| match found.rule {
+        "pfc.silent" => spec.host.rclink.flow_control == FlowControlKind::Cbfc,
+        "wred.format" => spec.host.protocol == Protocol::Rclink && !spec.source.sets("switch.config.wred"),
+        _ => false,
+    };
+    let warnings = limits.into_iter().chain(warnings).filter(|found| !is_meant(found));
     Ok(Loaded { config, warnings: warnings.map(|d| in_the_file(plan, spec, node, &text, d)).collect() })
 }
 

@@ -5,6 +5,7 @@ use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known, LateBy};
 use crate::fabric::congestion;
 use crate::fabric::deadlock::{self, Holding, Place};
+use crate::fabric::hosts;
 use crate::fabric::orders;
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
@@ -26,6 +27,7 @@ use weir_config::{Config, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
+use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
 use weir_endpoint::flow::{HeldBack, Received, Sent, Unanswered};
@@ -474,9 +476,12 @@ impl Fabric<'_> {
         (sent, rate, to.received(started.receiver, started.nth))
     }
 
-    /// Nothing is on its way: what has been sent and has not come will not come.
+    /// No data is on its way: what has been sent and has not come will not come. Hosts ask about credits, and answer, for as long as
+    /// they live.
     fn is_still(&self) -> bool {
-        self.slab.iter().all(|flying| flying.frame.is_none())
+        let brings_data =
+            |frame: &SimFrame| !is_mac_control(frame.bytes()) && hosts::is_data(self.spec, frame);
+        self.slab.iter().all(|flying| !flying.frame.as_ref().is_some_and(brings_data))
             && self.switches.iter().flat_map(|s| &s.gauges).all(|gauge| gauge.bytes == 0)
             && !(0..self.plan.hosts).any(|host| self.there[host] && self.hosts[host].has_unread())
     }
