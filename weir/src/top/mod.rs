@@ -254,6 +254,29 @@ mod tests {
         assert!(!narrow.contains("97.3%"), "{narrow}");
     }
 
+    /// Names as SONiC has them are told apart in any width.
+    #[test]
+    fn ports_have_their_names() {
+        let names = ["Ethernet100", "Ethernet104", "Ethernet108"];
+        let mut data = data();
+        let port = data["ports"][0].clone();
+        data["ports"] = names
+            .iter()
+            .map(|name| {
+                let mut port = port.clone();
+                port["port"] = (*name).into();
+                port
+            })
+            .collect();
+        let top = Top { data, all: true, ..Top::default() };
+        let rows = |width: u16| drawn_at(&top, width);
+        for name in names {
+            assert!(rows(120).iter().any(|row| row.starts_with(&format!("{name} "))), "{name}");
+            let end = format!("\u{2026}{} ", &name[2..]);
+            assert!(rows(80).iter().any(|row| row.starts_with(&end)), "{end}: {:?}", rows(80));
+        }
+    }
+
     fn press(top: &mut Top, code: KeyCode) -> bool {
         top.pressed(KeyEvent::from(code))
     }

@@ -64,6 +64,19 @@ pub struct View {
     busy: &'static [&'static str],
 }
 
+/// The key of names of ports.
+const PORT: &str = "port";
+
+/// The end of a name that has no room for all of it: there names of ports differ.
+fn ended(name: &str, room: usize) -> String {
+    let count = name.chars().count();
+    if count <= room {
+        return name.to_owned();
+    }
+    let rest = name.chars().skip(count + 1 - room);
+    std::iter::once('\u{2026}').chain(rest).collect()
+}
+
 const fn col(head: &'static str, width: u16, key: &'static str, form: Form) -> Column {
     Column { head, width, key, form }
 }
@@ -272,7 +285,7 @@ impl Top {
             )),
             Span::styled(format!("lossless lost {}", scaled(lost)), alarm(lost > 0.0)),
         ]);
-        let mut second = vec![Span::raw("buffer")];
+        let mut second = vec![Span::raw(format!("held {}  buffer", scaled(count("held"))))];
         for pool in d["buffer"].as_array().into_iter().flatten() {
             let size = number(&pool["size_bytes"]).unwrap_or(0.0).max(1.0);
             let of = |key: &str| number(&pool[key]).map(|bytes| percent(bytes / size, 0));
@@ -282,7 +295,6 @@ impl Top {
             let peak = of("peak_bytes").map(|peak| format!(" (peak {peak})")).unwrap_or_default();
             second.push(Span::raw(format!("  {name} {used}{peak}")));
         }
-        second.push(Span::raw(format!("  held {}", scaled(count("held")))));
         let mut lines = vec![first, Line::from(second)];
         if let Some(faults) = switch["health"].as_str().filter(|health| *health != "healthy") {
             lines.push(Line::styled(faults.to_owned(), alarm(true)));
@@ -311,9 +323,18 @@ impl Top {
             let side = if column.left() { Alignment::Left } else { Alignment::Right };
             Cell::from(Text::from(text).alignment(side))
         };
+        let rows = self.rows();
+        // What is over is for names of ports.
+        let named = rows.iter().filter_map(|row| row[PORT].as_str()).map(|name| name.chars().count() as u16);
+        let spare = area.width - view.width();
+        let names = |c: &Column| named.clone().max().unwrap_or(0).clamp(c.width(), c.width() + spare);
+        let width = |c: &Column| if c.key == PORT { names(c) } else { c.width() };
+        let text = |c: &Column, row: &Value| match c.key {
+            PORT => ended(&c.text(row), names(c).into()),
+            _ => c.text(row),
+        };
         let heads = view.columns.iter().map(|c| cell(c, c.head.to_owned()));
         let head = Row::new(heads).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
-        let rows = self.rows();
         let shown = rows.iter().skip(self.first).take(usize::from(area.height).saturating_sub(1));
         let body = shown.map(|row| {
             // A loss of a lossless frame or of any at the receive ring, a storm, a link that is down: seen without
@@ -324,9 +345,9 @@ impl Top {
                 || row["link"] == DOWN && row["admin"] != DOWN;
             let style =
                 if alarm { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
-            Row::new(view.columns.iter().map(|c| cell(c, c.text(row)))).style(style)
+            Row::new(view.columns.iter().map(|c| cell(c, text(c, row)))).style(style)
         });
-        let widths = view.columns.iter().map(|c| Constraint::Length(c.width()));
+        let widths = view.columns.iter().map(|c| Constraint::Length(width(c)));
         frame
             .render_widget(Table::new(body.collect::<Vec<_>>(), widths).header(head).column_spacing(1), area);
     }

@@ -4,12 +4,12 @@
 //! - What a queue held as one of its frames was taken, came or left, was no more than its limit.
 //! - As a queue refused a frame it held more than its limit without this frame: no more than has left until the next frame of the file left, at
 //!   the rate of the port, and stood behind that.
-//! - The frames of the file that are in the switch are the least that their group holds.
+//! - The frames of the file that were taken into the share of their group and wait are the least that it holds.
 
 use super::compare::Came;
 use super::judge::{Finding, Known};
 use super::phase::explained;
-use super::sides::{INTO_HEADROOM, XOFF, is_crowded_out, port_of};
+use super::sides::port_of;
 use std::collections::BTreeMap;
 use weir_config::{BufferConfig, Config, QueueConfig, SharedLimit};
 use weir_dataplane::mmu::headroom::bytes_in;
@@ -148,33 +148,23 @@ fn refused_below(
 }
 
 fn taken_beyond(buffer: &BufferConfig, pg: u8, limit: u64, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
-    // Frames that wait, by when they are taken at the earliest.
+    // Frames that were taken into the share and wait, by when they are taken at the earliest. They are the least that it holds: what leaves
+    // makes room in headroom first.
     let mut waiting: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
-    // When the last one is gone; from the first frame in headroom until then it is not known how much is outside of it.
-    let (mut held, mut empty_at, mut headroom) = (0, 0, false);
-    for frame in frames {
-        let at = frame.came.at;
-        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= at) {
+    let mut held = 0;
+    for frame in frames.iter().filter(|frame| frame.history.verdict == "admitted") {
+        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= frame.came.at) {
             held -= first.remove();
         }
-        headroom &= at <= empty_at;
         let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
-        match frame.history.verdict.as_str() {
-            "admitted" if !headroom && held + charge > limit => {
-                let held = format!("priority group {pg} held {} bytes outside its headroom", held + charge);
-                return Some((number, finding(held, limit)));
-            }
-            XOFF | INTO_HEADROOM => headroom = true,
-            _ => {}
+        if held + charge > limit {
+            let held = format!("priority group {pg} held {} bytes outside its headroom", held + charge);
+            return Some((number, finding(held, limit)));
         }
-        match frame.taken() {
-            Some([latest, earliest]) => {
-                waiting.insert((earliest, number), charge);
-                (held, empty_at) = (held + charge, empty_at.max(latest));
-            }
-            // Where it is, and until when, is not told.
-            None if !is_crowded_out(frame.history) => empty_at = Nanos::MAX,
-            None => {}
+        // Where others are, and until when, is not told.
+        if let Some([_, earliest]) = frame.taken() {
+            waiting.insert((earliest, number), charge);
+            held += charge;
         }
     }
     None

@@ -1,6 +1,7 @@
 //! A switch that looks at its ports later than the replay does.
 
 use super::*;
+use crate::sim::replay::sides::XOFF;
 
 /// A capture of a switch that looks at its ports every so many us: a frame leaves up to that much later than in the replay. One in 32 is of the
 /// lossless class, which has more than it needs.
@@ -116,4 +117,24 @@ fn an_xoff_a_little_earlier_than_in_the_replay_is_of_phase() {
     }
     let nearer = against("28KB");
     assert!(nearer.verdict() == Verdict::Fail && whats(&nearer).contains("limit"), "{:?}", whats(&nearer));
+}
+
+/// Of a capture that begins with a group in Xoff, what is taken into its share while frames wait in headroom is held against the limit, too.
+#[test]
+fn a_limit_is_found_behind_the_first_xoff() {
+    let order = json!({ "port": "p0", "count": 1_000_000, "bytes": 256 });
+    let file = watched_for(&load(&lossless("30KB")), &order, (4000, 1, 0), |round, n| {
+        round < 60 || round % 100 < 10 && n < 4
+    });
+    let mut file = CaptureFile::read(&file[..]).unwrap();
+    let verdict = |frame: &Captured| frame.history.as_ref().map(|history| history.verdict.clone());
+    let xoff = file.frames.iter().position(|frame| verdict(frame).as_deref() == Some(XOFF)).unwrap();
+    file.frames.drain(..xoff);
+    let admitted = file.frames.iter().filter(|frame| verdict(frame).as_deref() == Some("admitted")).count();
+    assert!(admitted > 20, "{admitted}");
+    let limits = |limit: &str| {
+        let found = super::against(&file, &load(&lossless(limit)));
+        found.differences.iter().filter(|found| found.what == "limit").count()
+    };
+    assert_eq!(["30KB", "8KB"].map(limits), [0, 1]);
 }
