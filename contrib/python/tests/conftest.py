@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import ray
+from ray.cluster_utils import Cluster
 
 BASE = """
 name = "base"
@@ -53,11 +54,23 @@ def plan(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[None]:
-    """Two workers on this machine."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+def bin_of_one(weir: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with `weir-of-one`, which the first machine of the cluster alone has in PATH."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "weir-of-one").symlink_to(weir)
+    return str(folder)
+
+
+@pytest.fixture(scope="session")
+def cluster(bin_of_one: str) -> Iterator[None]:
+    """Two machines with a worker each, both of them this one."""
+    machines = Cluster()
+    machines.add_node(num_cpus=1, include_dashboard=False, env_vars={"PATH": f"{bin_of_one}:{os.environ['PATH']}"})
+    machines.add_node(num_cpus=1)
+    ray.init(address=machines.address, log_to_driver=False)
     yield
     ray.shutdown()
+    machines.shutdown()
 
 
 def sweep(weir: str, plan: Path, out: Path, *more: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import ray
 from conftest import sweep
 
 from weir_sim import Plan, WeirError, engine, task
@@ -138,6 +141,43 @@ esac""")
     plan.write_text(plan.read_text().replace("link.rate", "link.rat"))
     with pytest.raises(WeirError, match=r"plan.toml:8: axis `link.rat`: unknown field `rat`, expected one of `rate`"):
         engine.run(plan, out, weir=weir)
+
+
+def test_points_of_a_machine_without_weir_go_to_others(
+    cluster: None, bin_of_one: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", f"{bin_of_one}:{os.environ['PATH']}")
+    merged = engine.run(plan, tmp_path / "parts", weir="weir-of-one")
+    assert "12 of 12 points, 4 broken" in merged.text
+    why = "weir-of-{} cannot be run (No such file or directory): install weir there, or say where it is on all machines (--weir)"
+    assert caplog.messages == [f"{socket.gethostname()}: {why.format('one')}; its points go to other machines"]
+    # No machine has it by this name.
+    (tmp_path / "weir-of-none").symlink_to(Path(bin_of_one, "weir-of-one"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(WeirError, match=re.escape(f"{socket.gethostname()}: {why.format('none')}") + "$"):
+        engine.run(plan, tmp_path / "none", weir="weir-of-none")
+
+
+@pytest.mark.parametrize("said", ["setpriv: failed to execute weir: why", "{0}: unrecognized option '--pdeathsig'"])
+def test_setpriv_hides_no_reason(weir: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    setpriv = tmp_path / "setpriv"
+    setpriv.write_text(f'#!/bin/sh\necho "{said.format(setpriv)}" >&2\nexit 1\n')
+    setpriv.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    packed = task.pack(Plan.read(plan, weir=weir).files)
+    assert len(task.play(packed, weir, "tables", 0, 12)[1]) > 1
+    with pytest.raises(OSError, match=r"^/nowhere/weir cannot be run \(No such file or directory\): .*--weir"):
+        task.play(packed, "/nowhere/weir", "tables", 0, 12)
+    loader = wrapper(tmp_path, weir, 'echo "libnuma.so.1: cannot open shared object file" >&2; exit 127')
+    with pytest.raises(OSError, match=r"weir cannot be run \(libnuma.so.1: cannot open .*--weir"):
+        task.play(packed, loader, "tables", 0, 12)
+
+
+@pytest.mark.parametrize("cpus", [0.0, 0.5])
+def test_a_cluster_without_a_cpu_is_refused(cluster: None, weir: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: float) -> None:
+    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "a", "Alive": True, "Resources": {"CPU": cpus}}, {"NodeID": "b", "Alive": False, "Resources": {"CPU": 8.0}}])
+    with pytest.raises(WeirError, match="no machine of the cluster has a CPU"):
+        engine.run(plan, tmp_path / "out", weir=weir)
 
 
 def test_the_command_line_plays_and_goes_on(weir: str, plan: Path, tmp_path: Path) -> None:

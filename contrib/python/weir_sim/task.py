@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 #: Folders of workers begin with this,
@@ -59,10 +60,45 @@ def sweep_folders() -> None:
             continue
 
 
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs `weir`, which is killed with this worker where there is `setpriv`. Raises OSError: it cannot be run."""
+    setpriv = shutil.which("setpriv")
+    killed = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+    try:
+        done = subprocess.run([*killed, *command], capture_output=True, text=True, check=False)
+        # Where setpriv itself complains it has not begun weir; without it the reason is that of weir.
+        if setpriv and done.stderr.startswith(("setpriv: ", f"{setpriv}: ")):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise _missing(command[0], error.strerror or str(error)) from error
+    if done.returncode == 127:
+        # The loader: a library is not there.
+        raise _missing(command[0], done.stderr.strip())
+    return done
+
+
+def _missing(weir: str, why: str) -> OSError:
+    return OSError(f"{weir} cannot be run ({why}): install weir there, or say where it is on all machines (--weir)")
+
+
+def attempt(packed: Packed, weir: str, keep: str, index: int, points: int) -> tuple[str, str, dict[str, bytes]]:
+    """Ray's name of this machine, and what `play` returns. Without files: why this machine can play no point, instead of its name."""
+    import ray
+
+    # A function of Ray without types.
+    context: Any = ray.get_runtime_context
+    machine = str(context().get_node_id())
+    try:
+        return machine, *play(packed, weir, keep, index, points)
+    except OSError as error:
+        return machine, f"{socket.gethostname()}: {error}", {}
+
+
 def play(packed: Packed, weir: str, keep: str, index: int, points: int) -> tuple[str, dict[str, bytes]]:
     """Plays point `index` of `points`: the name of this machine, and the files of the result by their paths.
 
-    A point that `weir` refuses has a result, too: the reason. Raises RuntimeError: `weir` cannot be run, or refused the plan.
+    A point that `weir` refuses has a result, too: the reason. Raises OSError: `weir` or the folder of this worker cannot be used
+    on this machine; RuntimeError: `weir` refused the plan.
     """
     root, plan, contents = packed
     sweep_folders()
@@ -76,14 +112,7 @@ def play(packed: Packed, weir: str, keep: str, index: int, points: int) -> tuple
         out = Path(folder, "out")
         command = [weir, "sim", "sweep", "--plan", str(Path(folder, "plan", plan)), "--out", str(out), "--keep", keep]
         command += ["--shard", f"{index + 1}/{points}", "--jobs", "1"]
-        # A worker that is killed leaves no run behind.
-        if setpriv := shutil.which("setpriv"):
-            command = [setpriv, "--pdeathsig", "KILL", *command]
-        here = socket.gethostname()
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise RuntimeError(f"{here}: {error.filename} cannot be run: {error.strerror}") from error
+        here, done = socket.gethostname(), _run(command)
         if done.returncode not in (0, 1):
             # The plan as its owner knows it: the folder here is gone by the time this is read.
             said = done.stderr.strip().replace(str(Path(folder, "plan")), root)
