@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +19,10 @@ import ray
 from conftest import sweep
 
 from weir_sim import Plan, WeirError, engine, task
+from weir_sim.__main__ import main
+
+#: What ctrl-C does.
+SIGNAL = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
 
 
 def wrapper(folder: Path, weir: str, before: str) -> str:
@@ -178,6 +184,56 @@ def test_a_cluster_without_a_cpu_is_refused(cluster: None, weir: str, plan: Path
     monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "a", "Alive": True, "Resources": {"CPU": cpus}}, {"NodeID": "b", "Alive": False, "Resources": {"CPU": 8.0}}])
     with pytest.raises(WeirError, match="no machine of the cluster has a CPU"):
         engine.run(plan, tmp_path / "out", weir=weir)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--workers", "0"], "argument --workers: 0: give a whole number, 1 or more"),
+        (["--workers", "-1"], "argument --workers: -1: give a whole number, 1 or more"),
+        (["--retries", "-2"], "argument --retries: -2: give a whole number, 0 or more, or always"),
+        (["--retries", "two"], "argument --retries: two: give a whole number, 0 or more, or always"),
+        (["--workers", "2", "--address", "auto"], "--workers is of a local cluster"),
+    ],
+)
+def test_numbers_of_the_command_line_are_checked(more: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--plan", "plan.toml", "--out", "out", *more])
+    assert ended.value.code == 2 and why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "text"),
+    [
+        (["run", "--plan", "plan.toml"], "ray", SIGNAL),
+        # Ctrl-C in code that an import hands to `exec` ends Python by the signal, if nothing is done about it.
+        (["run", "--plan", "plan.toml"], "ray", f"exec({SIGNAL!r})"),
+        (["table", "flows", "folder"], "pandas", SIGNAL),
+    ],
+)
+def test_ctrl_c_during_imports(tmp_path: Path, command: list[str], module: str, text: str) -> None:
+    (tmp_path / f"{module}.py").write_text(text)
+    package = Path(__file__).parents[1]
+    there = os.environ | {"PYTHONPATH": f"{tmp_path}:{package}"}
+    run = [sys.executable, "-m", "weir_sim", *command, "--out", str(tmp_path / "out.csv")]
+    default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    done = subprocess.run(run, capture_output=True, text=True, env=there, check=False, preexec_fn=default)
+    said = "\nstopped: nothing was played yet\n" if command[0] == "run" else "\nstopped\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_ctrl_c_while_ray_starts(plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    over: list[bool] = []
+
+    def init(**options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: over.append(True))
+    assert main(["run", "--plan", str(plan), "--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err == "\nstopped: nothing was played yet\n" and over
+    assert main(["run", "--plan", str(plan), "--out", str(tmp_path)]) == 1
+    assert f"stopped: results so far are in {tmp_path}; the same command goes on" in capsys.readouterr().err
 
 
 def test_the_command_line_plays_and_goes_on(weir: str, plan: Path, tmp_path: Path) -> None:

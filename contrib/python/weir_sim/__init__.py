@@ -4,7 +4,20 @@
 draws. Times are nanoseconds, sizes bytes, rates bytes per second, as in the names of columns.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from weir_sim.plan import Plan, Point, WeirError
-from weir_sim.results import collectives, flows, points, ports, queues
+
+if TYPE_CHECKING:
+    from weir_sim.results import collectives, flows, points, ports, queues
 
 __all__ = ["Plan", "Point", "WeirError", "collectives", "flows", "points", "ports", "queues"]
+
+
+def __getattr__(name: str) -> Any:
+    """The tables, once they are asked for: pandas takes a second."""
+    if name not in __all__:
+        raise AttributeError(f"module 'weir_sim' has no attribute {name!r}")
+    from weir_sim import results
+
+    return getattr(results, name)
