@@ -150,6 +150,35 @@ def test_slowdown_is_that_of_the_quantiles() -> None:
     assert np.asarray(worst.get_ydata()).tolist() == [100.0, 2.0]
 
 
+def test_axes_stand_first_whichever_folder_has_them(weir: str, plan: Path, tmp_path: Path) -> None:
+    # One axis is called like a column of the table.
+    for name, key, values in [("numbers", "workload.0.bytes", "[1000]"), ("tables", "workload", '[[{ kind = "all_to_all", bytes = 1000 }]]')]:
+        plan.write_text(f'name = "{name}"\nbase = "fabrics/base.toml"\n[[axis]]\nkey = "{key}"\nvalues = {values}\n')
+        sweep(weir, plan, tmp_path / name, "--keep", "report")
+    folders = tmp_path / "numbers", tmp_path / "tables"
+    table = collectives(*folders, weir=weir)
+    assert list(table.columns[:4]) == ["run", "workload.0.bytes", "axis workload", "collective"]
+    assert results.settings(table, folders) == ["run", "workload.0.bytes", "axis workload"]
+    assert list(queues(*folders, weir=weir).columns[:4]) == ["run", "workload.0.bytes", "workload", "kind"]
+
+
+def test_points_that_are_broken_are_told(weir: str, plan: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    out = tmp_path / "out"
+    sweep(weir, plan, out)
+    assert len(flows(out, weir=weir)) == 8 * 24
+    (said,) = caplog.messages
+    assert said.startswith(f"left out: {out}: 4 of 12 points are broken, point 2 by: spec of point 2:") and "rate 0" in said
+    plan.write_text(plan.read_text().replace('["100G", "0", "25G"]', '["0"]'))
+    sweep(weir, plan, tmp_path / "broken")
+    with pytest.raises(WeirError, match="broken: 4 of 4 points are broken, point 0 by: spec of point 0:.* rate 0"):
+        flows(tmp_path / "broken", weir=weir)
+    for result in (tmp_path / "broken").glob("*.json"):
+        if result.name != "plan.json":
+            result.unlink()
+    with pytest.raises(WeirError, match="broken: no point of the sweep has a result yet"):
+        flows(tmp_path / "broken", weir=weir)
+
+
 def report_of(folder: Path, **report: object) -> str:
     """A folder with such a report in it."""
     folder.mkdir()

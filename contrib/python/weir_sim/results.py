@@ -9,8 +9,9 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -68,15 +69,28 @@ def settings(table: pd.DataFrame, folders: Folders) -> list[str]:
     return [column for column in columns if column in table and table[column].nunique(dropna=False) > 1]
 
 
+def _played(folder: Path, weir: str) -> list[dict[Hashable, Any]]:
+    """Rows of the points of a sweep that were played; those that are broken are logged. Raises WeirError: there is none."""
+    rows = points(folder, weir=weir).to_dict("records")
+    if not rows:
+        raise WeirError(f"{folder}: no point of the sweep has a result yet")
+    broken = [row for row in rows if isinstance(row["error"], str)]
+    if broken:
+        said = f"{folder}: {len(broken)} of {len(rows)} points are broken, point {broken[0]['point']} by: {broken[0]['error']}"
+        if len(broken) == len(rows):
+            raise WeirError(said)
+        _log.warning("left out: %s", said)
+    return [row for row in rows if not isinstance(row["error"], str)]
+
+
 def _runs(folders: Folders, weir: str) -> Iterator[tuple[dict[str, object], Path]]:
     """What tells a run from the others, and the folder of its tables."""
     for folder in map(Path, folders):
         run: dict[str, object] = {"run": str(folder)}
         if (folder / "plan.json").exists():
             keys = axes(folder)
-            for row in points(folder, weir=weir).to_dict("records"):
-                if not isinstance(row["error"], str):
-                    yield run | {key: row[key] for key in keys}, folder / str(row["address"])
+            for row in _played(folder, weir):
+                yield run | {key: row[key] for key in keys}, folder / str(row["address"])
         elif any((folder / name).exists() for name in ("flows.csv", "flows.parquet")):
             yield run, folder
         else:
@@ -96,7 +110,14 @@ def _table(name: str, folders: Folders, weir: str) -> pd.DataFrame:
     for run, table in found:
         for at, (key, value) in enumerate(run.items()):
             table.insert(at, f"axis {key}" if key in taken else key, value)  # type: ignore[arg-type]
-    return pd.concat([table for _, table in found], ignore_index=True)
+    return _together(found)
+
+
+def _together(found: Sequence[tuple[dict[str, object], pd.DataFrame]]) -> pd.DataFrame:
+    """Tables of runs, each of which begins with what tells it apart: so does the whole, also where runs have other axes."""
+    first = dict.fromkeys(column for run, table in found for column in table.columns[: len(run)])
+    table = pd.concat([table for _, table in found], ignore_index=True)
+    return table[[*first, *(column for column in table.columns if column not in first)]]
 
 
 def flows(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame:
@@ -157,9 +178,9 @@ def queues(*folders: str | os.PathLike[str], weir: str = "weir") -> pd.DataFrame
         table = pd.DataFrame({"kind": kind, "at_ns": begins, "interval_ns": lengths, "bytes": longest})
         for at, (key, value) in enumerate(run.items()):
             table.insert(at, key, value)  # type: ignore[arg-type]
-        found.append(table)
+        found.append((run, table))
     if not found:
         raise WeirError('there are no queues in these folders: runs at level "flow" have none')
     if runs > len(found):
         _log.warning('%d of %d runs have no queues: those at level "flow"', runs - len(found), runs)
-    return pd.concat(found, ignore_index=True)
+    return _together(found)
