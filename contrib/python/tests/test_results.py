@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import sweep
+from matplotlib.figure import Figure
 
 from weir_sim import WeirError, collectives, flows, plots, points, ports, queues, results
 from weir_sim.__main__ import main
+from weir_sim.labels import labels
 
 
 @pytest.fixture
@@ -150,6 +152,87 @@ def test_slowdown_is_that_of_the_quantiles() -> None:
     assert np.asarray(worst.get_ydata()).tolist() == [100.0, 2.0]
 
 
+def looks(figure: Figure) -> list[tuple[str, str, str]]:
+    """What each line that has a label looks like."""
+    lines = [line for line in figure.axes[0].lines if not str(line.get_label()).startswith("_")]
+    return [(str(line.get_color()), str(line.get_marker()), str(line.get_linestyle())) for line in lines]
+
+
+def test_as_many_settings_as_can_be_told_apart_are_drawn() -> None:
+    sizes = pd.DataFrame({"bytes": [1000, 5000], "slowdown": [1.5, 2.5], "busbw_bytes_per_s": 1e9, "kind": "all_reduce", "ranks": 4, "workload": 0})
+    peaks = pd.DataFrame({"kind": "peak", "at_ns": [0, 8], "interval_ns": 8, "bytes": [5, 9]})
+    for draw, table in [(plots.fct_slowdown, sizes), (plots.busbw, sizes), (plots.queue_cdf, peaks)]:
+        many = pd.concat([table.assign(rate=f"{rate}G") for rate in range(10, 35)], ignore_index=True)
+        assert len(set(looks(draw(many[many["rate"] < "34G"], ["rate"])))) == 24, draw
+        with pytest.raises(ValueError, match=r"^25 settings, and 24 at most can be told apart: .*--by COLUMN"):
+            draw(many, ["rate"])
+
+
+def test_busbw_is_the_mean_over_seeds_alone() -> None:
+    table = pd.DataFrame(
+        [(1, 0, 4, 64, 4.0), (2, 0, 4, 64, 6.0), (1, 1, 8, 64, 3.0), (2, 1, 8, 64, 1.0)],
+        columns=["seed", "workload", "ranks", "bytes", "busbw_bytes_per_s"],
+    ).assign(kind="all_reduce")
+    table["busbw_bytes_per_s"] *= 1e9
+
+    def drawn(table: pd.DataFrame) -> dict[object, list[float]]:
+        return {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in plots.busbw(table).axes[0].lines}
+
+    assert drawn(table) == {"ranks 4": [5.0], "ranks 8": [2.0]}
+    # Two jobs that differ in nothing but who they are; with other sizes they are points of one line.
+    assert drawn(table.assign(ranks=4)) == {"workload 0": [5.0], "workload 1": [2.0]}
+    assert list(drawn(table.assign(ranks=4, bytes=[64, 64, 128, 128])).values()) == [[5.0, 2.0]]
+
+
+def test_labels_are_short_and_tell_apart(weir: str, plan: Path, tmp_path: Path) -> None:
+    values = {
+        "topology": '[{ kind = "star", hosts = 4 }, { kind = "dumbbell", pairs = 3 }]',
+        "workload": '[[{ kind = "incast", to = "h0", bytes = 1000 }], [{ kind = "all_to_all", bytes = 1000 }, { kind = "all_reduce", bytes = 5000 }]]',
+    }
+    axes = "".join(f'[[axis]]\nkey = "{key}"\nvalues = {of}\n' for key, of in values.items())
+    plan.with_name("tables.toml").write_text(f'name = "tables"\nbase = "fabrics/base.toml"\n{axes}')
+    sweep(weir, plan.with_name("tables.toml"), tmp_path / "tables")
+    plan.with_name("numbers.toml").write_text('name = "numbers"\nbase = "fabrics/base.toml"\n[[axis]]\nkey = "workload.0.bytes"\nvalues = [1000, 2000]\n')
+    sweep(weir, plan.with_name("numbers.toml"), tmp_path / "numbers")
+    folders = [tmp_path / "numbers", tmp_path / "tables"]
+    table = flows(*folders, weir=weir).replace({"run": {str(folder): folder.name for folder in folders}})
+    figure = plots.fct_slowdown(table, results.settings(table, folders))
+    assert [line.get_label() for line in figure.axes[0].lines[::2]] == [
+        "numbers, bytes 1000",
+        "numbers, bytes 2000",
+        "tables, topology.kind star, workload.0.kind all_to_all",
+        "tables, topology.kind star, workload.0.kind incast",
+        "tables, topology.kind dumbbell, workload.0.kind all_to_all",
+        "tables, topology.kind dumbbell, workload.0.kind incast",
+    ]
+    figure.draw_without_rendering()
+    axes_box, (legend,) = figure.axes[0].get_window_extent(), figure.legends
+    assert axes_box.width > 0.7 * figure.bbox.width and axes_box.height > 0.4 * figure.bbox.height
+    assert legend.get_window_extent().x1 <= figure.bbox.x1 and legend.get_window_extent().y1 < axes_box.y0
+
+
+def labels_of(values: list[object]) -> list[str]:
+    return labels(pd.DataFrame({"host.x": values}), ["host.x"], [[value] for value in values])
+
+
+def test_labels_of_one_axis() -> None:
+    # What pandas makes of whole numbers beside runs without the axis.
+    assert labels_of([1000.0, 2000.0, float("nan")]) == ["x 1000", "x 2000", "without x"]
+    assert labels_of(['{ kind = "a", bytes = 1 }', '{ kind = "a", bytes = 2 }', '{ kind = "b" }']) == ["bytes 1", "bytes 2", "bytes not set"]
+    assert labels_of(['{ kind = "a", bytes = 1 }', '{ kind = "a", bytes = 2 }', '{ kind = "b", bytes = 1 }']) == [
+        "kind a, bytes 1",
+        "kind a, bytes 2",
+        "kind b, bytes 1",
+    ]
+    folder = "/a/folder/with/a/long/name/of/many/parts"
+    assert labels_of([f'{{ file = "{folder}/{name}.cm" }}' for name in "ab"]) == ["file …/a.cm", "file …/b.cm"]
+    assert labels_of(["[not a table", "{neither"]) == ["x [not a table", "x {neither"]
+    long = [f'{{ hosts = [{", ".join(chr(34) + f"h{host}" + chr(34) for host in range(first, first + 20))}] }}' for first in (0, 1)]
+    assert labels_of(list(long)) == ["hosts [h0, h1, h2, h3, h4,… h16, h17, h18, h19]", "hosts [h1, h2, h3, h4, h5,… h17, h18, h19, h20]"]
+    table = pd.DataFrame({"workload.0.bytes": [1], "workload.1.bytes": [2], "link.rate": ["9G"], "workload.2": ["all"]})
+    assert labels(table, list(table.columns), [[1, 2, "9G", "all"]]) == ["workload.0.bytes 1, workload.1.bytes 2, rate 9G, workload.2 all"]
+
+
 def test_axes_stand_first_whichever_folder_has_them(weir: str, plan: Path, tmp_path: Path) -> None:
     # One axis is called like a column of the table.
     for name, key, values in [("numbers", "workload.0.bytes", "[1000]"), ("tables", "workload", '[[{ kind = "all_to_all", bytes = 1000 }]]')]:
@@ -209,12 +292,9 @@ def test_samples_and_peaks_are_told_apart(tmp_path: Path) -> None:
     sampled = report_of(tmp_path / "sampled", end_ns=10, samples=samples)
     table = queues(peaks, sampled)
     assert list(table["interval_ns"]) == [8, 2, 3, 3, 3]
-    axes = plots.queue_cdf(table, ["run"]).axes[0]
+    axes = plots.queue_cdf(table.assign(run=table["run"].map({peaks: "peaks", sampled: "sampled"})), ["run"]).axes[0]
     assert axes.get_xlabel() == "queue, bytes"
-    assert [line.get_label() for line in axes.lines] == [
-        f"fullest port, sampled, {sampled}",
-        f"longest queue within each 8 ns, {peaks}",
-    ]
+    assert [line.get_label() for line in axes.lines] == ["fullest port, sampled, sampled", "longest queue within each 8 ns, peaks"]
     assert plots.queue_cdf(queues(sampled)).axes[0].get_xlabel() == "fullest port, sampled, bytes"
 
 

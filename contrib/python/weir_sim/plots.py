@@ -1,12 +1,15 @@
 """Plots that are published of lossless fabrics. Each takes a table of `results` and gives a matplotlib figure.
 
-`by` names the columns that tell settings apart: each combination of their values has a colour.
+`by` names the columns that tell settings apart: each combination of their values has a colour, and from the ninth on a colour
+with another mark or line. Raises ValueError: more settings than can be told apart.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import matplotlib
 
@@ -19,8 +22,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
+from weir_sim.labels import labels
+
 #: Okabe and Ito, as on the pages of weir.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#7a5195", "#8c6d31"]
+#: Marks, with their sizes in points, and lines: of the first settings, one for each colour, of the next ones and so on.
+STYLES = [("o", 3, "-"), ("^", 5, "--"), ("x", 5, ":")]
+#: A legend of more entries, or with longer ones, in characters, stands below the axes.
+ENTRIES, ENTRY = 8, 40
 #: More sizes than this are put into so many groups with the same number of flows.
 SIZES = 12
 
@@ -38,21 +47,52 @@ def _figure(x: str, y: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _settings(table: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """A label, a colour and the rows of each setting."""
-    if not by:
-        yield "", COLOURS[0], table
+@dataclass(frozen=True)
+class _Setting:
+    label: str
+    rows: pd.DataFrame
+    colour: str
+    marker: str
+    #: In points.
+    marker_size: int
+    line: str
+
+
+def _settings(table: pd.DataFrame, by: Sequence[str]) -> list[_Setting]:
+    """The rows of each setting, and how they are drawn. Styles begin anew after all have been used."""
+    groups = list(table.groupby(list(by), sort=True, dropna=False)) if by else [((), table)]
+    names = labels(table, by, [values for values, _ in groups]) if by else [""]
+    found = []
+    for i, (name, (_, rows)) in enumerate(zip(names, groups, strict=True)):
+        marker, size, line = STYLES[i // len(COLOURS) % len(STYLES)]
+        found.append(_Setting(name, rows, COLOURS[i % len(COLOURS)], marker, size, line))
+    return found
+
+
+def _lines(table: pd.DataFrame, by: Sequence[str]) -> list[_Setting]:
+    """The same where the style alone tells them apart. Raises ValueError: they are too many for that."""
+    found, most = _settings(table, by), len(COLOURS) * len(STYLES)
+    if len(found) > most:
+        remedy = "name the columns that are to have colours of their own (--by COLUMN), or give fewer folders"
+        raise ValueError(f"{len(found)} settings, and {most} at most can be told apart: {remedy}")
+    return found
+
+
+def _legend(figure: Figure, axes: Axes, more: Sequence[Line2D] = ()) -> None:
+    handles, names = axes.get_legend_handles_labels()
+    named = [handle for handle, name in zip(handles, names, strict=True) if name]
+    if not (entries := [*named, *more]):
         return
-    for i, (values, rows) in enumerate(table.groupby(list(by), sort=True, dropna=False)):
-        label = ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" if key != "run" else str(value) for key, value in zip(by, values, strict=True))
-        yield label, COLOURS[i % len(COLOURS)], rows
-
-
-def _legend(axes: Axes, more: Sequence[Line2D] = ()) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    named = [handle for handle, label in zip(handles, labels, strict=True) if label]
-    if entries := [*named, *more]:
+    longest = max(len(str(entry.get_label())) for entry in entries)
+    if len(named) <= ENTRIES and longest <= ENTRY:
         axes.legend(handles=entries, frameon=False, fontsize=8)
+        return
+    texts = [textwrap.fill(str(entry.get_label()), 85) for entry in entries]
+    columns = max(1, min(3, 96 // (longest + 8)))
+    # A line is 0.17 inches high.
+    lines = sum(1 + text.count("\n") for text in texts) / columns
+    figure.set_figheight(figure.get_figheight() + 0.17 * (lines + 1))
+    figure.legend(entries, texts, frameon=False, fontsize=8, loc="outside lower center", ncols=columns)
 
 
 def _size_axis(axes: Axes, sizes: Sequence[float]) -> None:
@@ -92,12 +132,12 @@ def fct_slowdown(flows: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
     figure, axes = _figure("flow size", "FCT slowdown")
     done = flows.dropna(subset=["slowdown", "bytes"])
     drawn: list[float] = []
-    for label, colour, rows in _settings(done, by):
-        sizes = _by_size(rows["bytes"].astype(float))
-        groups = rows["slowdown"].groupby(sizes)
+    for of in _lines(done, by):
+        sizes = _by_size(of.rows["bytes"].astype(float))
+        groups = of.rows["slowdown"].groupby(sizes)
         p50, p99 = groups.quantile(0.5), groups.quantile(0.99, interpolation="higher")
-        axes.plot(p50.index, p50, color=colour, marker="o", markersize=3, label=label)
-        axes.plot(p99.index, p99, color=colour, marker="o", markersize=3, linestyle="--")
+        axes.plot(p50.index, p50, color=of.colour, marker=of.marker, markersize=of.marker_size, label=of.label)
+        axes.plot(p99.index, p99, color=of.colour, marker=of.marker, markersize=of.marker_size, linestyle="--")
         drawn += [float(size) for size in p50.index]
     if drawn:
         _size_axis(axes, drawn)
@@ -107,7 +147,7 @@ def fct_slowdown(flows: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     solid, dashed = Line2D([], [], color="#5b6675", label="p50"), Line2D([], [], color="#5b6675", linestyle="--", label="p99")
-    _legend(axes, [solid, dashed])
+    _legend(figure, axes, [solid, dashed])
     return figure
 
 
@@ -129,17 +169,17 @@ def queue_cdf(queues: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
     if len(kinds) > 1:
         by = ["kind", *by]
     figure, axes = _figure(f"{'queue' if len(kinds) > 1 else kinds[0]}, bytes", "share of the run")
-    for label, colour, rows in _settings(queues.replace({"kind": what}), by):
-        rows = rows.sort_values("bytes")
+    for of in _lines(queues.replace({"kind": what}), by):
+        rows = of.rows.sort_values("bytes")
         values, length = rows["bytes"].to_numpy(), rows["interval_ns"].to_numpy()
         share = length.cumsum() / length.sum()
         steps = np.concatenate([values[:1], values]), np.concatenate([[0.0], share])
-        axes.step(*steps, where="post", color=colour, label=label.removeprefix("kind "))
+        axes.step(*steps, where="post", color=of.colour, linestyle=of.line, label=of.label)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(EngFormatter(unit="B"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0%}"))
-    _legend(axes)
+    _legend(figure, axes)
     return figure
 
 
@@ -148,45 +188,61 @@ def pause_share(ports: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
 
     Raises ValueError: no run tells.
     """
-    measured = ports.dropna(subset=["tx_paused_share"])
-    if measured.empty:
+    if ports["tx_paused_share"].isna().all():
         raise ValueError('no run tells how long its ports paused: those of profile "ns3-hpcc" and those at level "flow" do not')
-    found = list(_settings(measured, by))
-    drawn = [label for label, *_ in found]
-    if silent := [label for label, *_ in _settings(ports, by) if label not in drawn]:
+    measures = [(of, of.rows["tx_paused_share"].dropna()) for of in _settings(ports, by)]
+    found = [(of, shares) for of, shares in measures if len(shares)]
+    if silent := [of.label for of, shares in measures if shares.empty]:
         _log.warning('left out, since runs of profile "ns3-hpcc" do not tell how long ports paused: %s', "; ".join(silent))
     figure, axes = _figure("share of the run in which ports held their peers back", "")
-    figure.set_figheight(1.2 + 0.5 * max(1, len(found)))
-    for at, (_, colour, rows) in enumerate(found):
-        mean, most = float(rows["tx_paused_share"].mean()), float(rows["tx_paused_share"].max())
-        axes.barh(at, mean, color=colour, height=0.6)
-        axes.plot([mean, most], [at, at], color=colour, linewidth=1)
-        axes.plot(most, at, color=colour, marker="D", markersize=5, linestyle="none")
-    axes.set_yticks(range(len(found)), [label or "all ports" for label, *_ in found])
+    names = [textwrap.fill(of.label, ENTRY) or "all ports" for of, _ in found]
+    # A character is 0.085 inches wide; a dozen have room.
+    widest = max(len(line) for name in names for line in name.splitlines())
+    figure.set_size_inches(6.4 + 0.085 * max(0, widest - 12), 1.2 + 0.5 * len(found))
+    for at, (of, shares) in enumerate(found):
+        mean, most = float(shares.mean()), float(shares.max())
+        axes.barh(at, mean, color=of.colour, height=0.6)
+        axes.plot([mean, most], [at, at], color=of.colour, linewidth=1)
+        axes.plot(most, at, color=of.colour, marker="D", markersize=5, linestyle="none")
+    axes.set_yticks(range(len(found)), names)
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.3g}%"))
     grey = "#5b6675"
     mean_mark = Line2D([], [], color=grey, linewidth=6, label="mean of ports")
     most_mark = Line2D([], [], color=grey, marker="D", markersize=5, linestyle="none", label="most of a port")
-    axes.legend(handles=[mean_mark, most_mark], frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2)
+    figure.legend(handles=[mean_mark, most_mark], frameon=False, fontsize=8, loc="outside upper center", ncols=2)
     return figure
 
 
 def busbw(collectives: pd.DataFrame, by: Sequence[str] = ()) -> Figure:
-    """Bus bandwidth, as nccl-tests defines it, over the size: the mean of the runs with one size."""
+    """Bus bandwidth, as nccl-tests defines it, over the size: the mean over seeds, and over what one workload does again.
+
+    Collectives of several kinds or numbers of ranks are settings of their own, and so are those of several workloads of a run
+    where they have one size.
+    """
     figure, axes = _figure("message size", "busbw, GB/s")
     measured = collectives.dropna(subset=["busbw_bytes_per_s", "bytes"])
-    kinds = ["kind"] if measured["kind"].nunique() > 1 else []
-    # The key that sets the kind says nothing beyond it.
-    by = [key for key in by if not kinds or measured.groupby("kind")[key].nunique().max() > 1]
     drawn: list[float] = []
-    for label, colour, rows in _settings(measured, [*kinds, *by]):
-        speed = rows["busbw_bytes_per_s"].groupby(rows["bytes"]).mean() / 1e9
-        axes.plot(speed.index, speed, color=colour, marker="o", markersize=4, label=label.removeprefix("kind "))
+    for of in _lines(measured, _jobs(measured, by)):
+        speed = of.rows["busbw_bytes_per_s"].groupby(of.rows["bytes"]).mean() / 1e9
+        axes.plot(speed.index, speed, color=of.colour, marker=of.marker, markersize=of.marker_size + 1, label=of.label)
         drawn += [float(size) for size in speed.index]
     if drawn:
         _size_axis(axes, drawn)
     axes.set_ylim(bottom=0)
-    _legend(axes)
+    _legend(figure, axes)
     return figure
+
+
+def _jobs(collectives: pd.DataFrame, by: Sequence[str]) -> list[str]:
+    """`by`, and what tells collectives apart beyond it."""
+    kinds = ["kind"] if collectives["kind"].nunique() > 1 else []
+    # The key that sets the kind says nothing beyond it.
+    columns = [*kinds, *(key for key in by if not kinds or collectives.groupby("kind")[key].nunique().max() > 1)]
+    for column, of_one in [("ranks", []), ("workload", ["bytes"])]:
+        together = [*columns, *of_one]
+        groups = len(collectives.drop_duplicates(together)) if together else 1
+        if len(collectives.drop_duplicates([*together, column])) > groups:
+            columns.append(column)
+    return columns
