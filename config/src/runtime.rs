@@ -65,6 +65,14 @@ const DECISIONS_OF_STATION: usize = 2;
 /// The same of a switch in a simulation, of which there may be thousands.
 const SIMULATED_FLOW_CACHE: usize = 512;
 
+/// How a switch reads frames of each format.
+///
+/// # Errors
+/// A rule the configuration's own checks do not know.
+pub fn profiles(config: &Config) -> Result<Vec<Profile>, FormatError> {
+    config.formats.iter().enumerate().map(|(i, format)| Profile::new(&format_spec(i, format))).collect()
+}
+
 /// Builds the parameters of a switch with `shards` shards.
 ///
 /// # Errors
@@ -74,12 +82,7 @@ pub fn switch_params(
     devices: &[Device],
     shards: usize,
 ) -> Result<SwitchParams, RuntimeError> {
-    let profiles: Vec<Profile> = config
-        .formats
-        .iter()
-        .enumerate()
-        .map(|(i, format)| Profile::new(&format_spec(i, format)))
-        .collect::<Result<_, FormatError>>()?;
+    let profiles = profiles(config)?;
     let ports: Vec<PortParams> = config
         .ports
         .iter()

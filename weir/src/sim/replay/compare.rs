@@ -94,6 +94,8 @@ pub struct Came {
     pub at: u64,
     /// Its length without FCS, bytes.
     pub bytes: u64,
+    /// It can be marked: its header says ECT.
+    pub ect: bool,
 }
 
 /// Frames that the switch had, and the file has not.
@@ -161,10 +163,10 @@ pub fn compare(
     in_order.sort_by_key(|history| came.get(&history.number).map(|came| (came.at, history.number)));
     let mut elsewhere = BTreeSet::new();
     for was in in_order {
-        let at = came.get(&was.number).map_or(0, |came| came.at);
+        let (at, ect) = came.get(&was.number).map_or((0, false), |came| (came.at, came.ect));
         match now.get(&was.number) {
             Some(is) => {
-                let sides = Sides { was, is, at };
+                let sides = Sides { was, is, at, ect };
                 past.note_waiting(&known, &sides);
                 found.frame(&known, &mut past, &sides, &mut elsewhere);
             }

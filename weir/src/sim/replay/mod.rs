@@ -29,6 +29,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::sync::Arc;
 use weir_config::Config;
+use weir_config::runtime::profiles;
 use weir_dataplane::types::{Nanos, PortId};
 use weir_layout::counted;
 use weir_mgmt::admin::comment::FrameHistory;
@@ -108,8 +109,11 @@ fn judge(config: &Config, capture: &CaptureFile, followed: PortId) -> Result<(Ve
         Some(FrameHistory { number, ..history })
     };
     let replayed: Vec<FrameHistory> = replayed.frames.into_iter().filter_map(renumbered).collect();
+    let profile = &profiles(config)?[config.ports[followed.index()].format];
     let came = |frame: &Captured| {
-        Some((frame.history.as_ref()?.number, Came { at: frame.unix_ns, bytes: frame.len as u64 }))
+        let ect =
+            profile.parse(&frame.bytes, frame.len).is_ok_and(|parsed| matches!(parsed.ecn.codepoint, 1 | 2));
+        Some((frame.history.as_ref()?.number, Came { at: frame.unix_ns, bytes: frame.len as u64, ect }))
     };
     let came = capture.frames.iter().filter_map(came).collect();
     let elsewhere: Vec<Nanos> =

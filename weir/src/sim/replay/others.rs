@@ -86,7 +86,7 @@ impl<'a> Others<'a> {
 
     /// Whether they can have decided what became of a frame. If so, all that differs behind it can follow from that.
     pub fn decide(&mut self, sides: &Sides<'_>) -> Option<Finding> {
-        let Sides { was, is, at } = *sides;
+        let Sides { was, is, at, .. } = *sides;
         if self.decided.is_none() {
             let had_less = strictness(was) >= strictness(is);
             let why = if self.told.missing && had_less && self.take_room(was, at) {

@@ -24,6 +24,8 @@ pub struct Sides<'a> {
     pub is: &'a FrameHistory,
     /// When it came, ns since 1970.
     pub at: Nanos,
+    /// It came with a header that says ECT.
+    pub ect: bool,
 }
 
 impl<'a> Sides<'a> {

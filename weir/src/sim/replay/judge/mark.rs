@@ -39,9 +39,7 @@ fn one(
     // At the depth it had the curve does not mark it, or does not spare a frame that can be marked: whatever the file lacks.
     let must = depths[0].and_then(|(wred, depth)| match before.marked {
         true => (depth <= wred.kmin).then(|| format!("marked above {} bytes alone", wred.kmin)),
-        false => {
-            (depth > wred.kmax && after.marked).then(|| format!("always marked above {} bytes", wred.kmax))
-        }
+        false => (depth > wred.kmax && sides.ect).then(|| format!("always marked above {} bytes", wred.kmax)),
     });
     if let Some(must) = must.filter(|_| is_another_queue) {
         return Finding::differs("mark", [text(before, depths[0]), must]);

@@ -132,7 +132,7 @@ impl<'a> Past<'a> {
     /// A frame that waited no longer than until its port was looked at found its line free; and one that found its queue as in the replay found nothing
     /// there that came before the file begins, or has stayed there since a late look.
     pub fn note_waiting(&mut self, known: &Known<'_>, sides: &Sides<'a>) {
-        let Sides { was, is, at } = *sides;
+        let Sides { was, is, at, .. } = *sides;
         while let Some((_, port)) = self.late.next_if(|(since, _)| *since < at) {
             self.free.remove(port);
             self.queues.retain(|(of, _), _| *of != port);

@@ -70,6 +70,28 @@ fn marks_that_frames_behind_the_last_one_caused_are_not_judged() {
     }
 }
 
+/// A frame that says ECT and left more than Kmax behind it had to be marked, however shallow its queue is in the replay. One that says
+/// nothing of the kind need not.
+#[test]
+fn a_frame_that_kmax_does_not_spare_is_found_whatever_the_replay_marks() {
+    let config = load(&text().replace("20KB", "90KB"));
+    let capture = CaptureFile::read(&captured(&config)[..]).unwrap();
+    // With a port so fast nothing waits in the replay.
+    let lower = load(&text().replace("rate = \"1G\"", "rate = \"10G\""));
+    let marks = |capture: &CaptureFile, config: &Config| {
+        let found = judge(config, capture, PortId(0)).unwrap().1;
+        (found.totals[1].marked, found.differences.iter().filter(|d| d.what == "mark").count())
+    };
+    let beyond = capture.frames.iter().filter_map(|frame| frame.history.as_ref());
+    let beyond = beyond.filter(|h| h.class == Some([3; 3])).flat_map(|h| &h.departures);
+    let beyond = beyond.filter(|left| !left.marked && left.depth > 20_000).count();
+    assert!(beyond > 5, "{beyond}");
+    assert_eq!(marks(&capture, &lower), (0, beyond));
+    let mut plain = CaptureFile { frames: capture.frames.clone(), ports: capture.ports.clone(), ..capture };
+    plain.frames.iter_mut().for_each(|frame| frame.bytes[15] &= !3);
+    assert_eq!(marks(&plain, &lower), (0, 0));
+}
+
 /// With the frames of all ports a queue is as deep as it was, but for those before the first and behind the last: a port of another rate
 /// shows by marks.
 #[test]
