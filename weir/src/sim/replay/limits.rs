@@ -4,12 +4,14 @@
 //! - What a queue held as one of its frames was taken, came or left, was no more than its limit.
 //! - As a queue refused a frame it held more than its limit without this frame: no more than has left until the next frame of the file left, at
 //!   the rate of the port, and stood behind that.
+//! - A lossy group has neither headroom nor Xoff, and a queue without `wred_drop` loses nothing by WRED.
+//! - A port sends no more than its rate, whoever else sends by it.
 //! - The frames of the file that were taken into the share of their group and wait are the least that it holds.
 
 use super::compare::Came;
 use super::judge::{Finding, Known};
 use super::phase::explained;
-use super::sides::port_of;
+use super::sides::{INTO_HEADROOM, XOFF, port_of};
 use std::collections::BTreeMap;
 use weir_config::{BufferConfig, Config, QueueConfig, SharedLimit};
 use weir_dataplane::mmu::headroom::bytes_in;
@@ -35,7 +37,20 @@ pub fn judge(
         queues.entry((port_of(frame.history), queue)).or_default().push(frame);
         groups.entry(pg).or_default().push(frame);
     }
+    let of_ports = {
+        let mut ports: BTreeMap<&str, Vec<Frame<'_>>> = BTreeMap::new();
+        for ((port, _), frames) in &queues {
+            ports.entry(port).or_default().extend(frames);
+        }
+        ports
+            .into_iter()
+            .filter_map(|(port, frames)| sent_more(known.config, port, &frames))
+            .collect::<Vec<_>>()
+    };
     let of_queues = queues.into_iter().filter_map(|((port, queue), frames)| {
+        if let Some(found) = dropped_early(known.config, (port, queue), &frames) {
+            return Some(found);
+        }
         let limit = limit_of_queue(known.config, port, queue)?;
         let name = format!("queue {queue} of {port}");
         let buffer = &known.config.buffer;
@@ -43,10 +58,13 @@ pub fn judge(
             .or_else(|| refused_below(known.config, &name, (port, limit), &frames))
     });
     let of_groups = groups.into_iter().filter_map(|(pg, frames)| {
+        if let Some(found) = has_headroom(known.config, pg, &frames) {
+            return Some(found);
+        }
         let limit = limit_of_group(known.config, &frames.first()?.history.port, pg)?;
         taken_beyond(&known.config.buffer, pg, limit, &frames)
     });
-    of_queues.chain(of_groups).collect()
+    of_queues.chain(of_groups).chain(of_ports).collect()
 }
 
 /// A frame with one destination.
@@ -97,6 +115,51 @@ fn limit_of_group(config: &Config, port: &str, pg: u8) -> Option<u64> {
         SharedLimit::Static(bytes) => Some(group.reserved + bytes),
         SharedLimit::Dynamic(_) => None,
     }
+}
+
+/// A frame in the headroom of a group that has none.
+fn has_headroom(config: &Config, pg: u8, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
+    let port = &frames.first()?.history.port;
+    let group = config.ports.iter().find(|p| p.name == *port)?.pgs.get(usize::from(pg))?;
+    let exhausted = |(_, reason): &(String, String)| reason == "ingress.headroom_exhausted";
+    let is_lossless = |frame: &&Frame<'_>| {
+        [XOFF, INTO_HEADROOM].contains(&frame.history.verdict.as_str())
+            || frame.history.losses.iter().any(exhausted)
+    };
+    let first = frames.iter().find(is_lossless).filter(|_| !group.lossless)?.history;
+    let lost = first.losses.iter().find(|loss| exhausted(loss)).map_or("", |(_, reason)| reason);
+    let held = [&*first.verdict, lost].join(if lost.is_empty() { "" } else { ": " });
+    let has = format!("priority group {pg} of {port} is lossy, without headroom and Xoff");
+    Some((first.number, Finding::differs("limit", [held, has])))
+}
+
+/// A frame that was lost by WRED in a queue that loses none so.
+fn dropped_early(config: &Config, (port, queue): (&str, u8), frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
+    let there = config.ports.iter().find(|p| p.name == port)?.queues.get(usize::from(queue))?;
+    let drops = there.wred.is_some_and(|wred| wred.wred_drop) && !there.lossless;
+    let by_wred = |frame: &&Frame<'_>| frame.history.losses.iter().any(|(_, reason)| reason == "egress.wred");
+    let first = frames.iter().find(by_wred).filter(|_| !drops)?;
+    let has = format!("queue {queue} of {port} drops nothing by WRED");
+    Some((first.history.number, Finding::differs("limit", ["egress.wred".into(), has])))
+}
+
+/// From the first frame of the file that left by a port to the last one it had sent more than it can.
+fn sent_more(config: &Config, port: &str, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
+    let rate = config.ports.iter().find(|p| p.name == port)?.rate.bps()?;
+    let mut left: Vec<([Nanos; 2], &Frame<'_>)> =
+        frames.iter().filter_map(|frame| Some((frame.taken()?, frame))).collect();
+    left.sort_unstable_by_key(|(taken, _)| *taken);
+    let (([_, from], _), ([until, _], last)) = (*left.first()?, *left.last()?);
+    let longest = left.iter().map(|(_, frame)| frame.came.bytes).max()?;
+    let sent: u64 = left[..left.len() - 1].iter().map(|(_, frame)| wire_bytes(frame.came.bytes)).sum();
+    let most = bytes_in(rate, until.saturating_sub(from)) + explained(config, port, longest);
+    (sent > most).then(|| {
+        let held = format!("{port} sent {sent} bytes in {} ns, with what is between frames", until - from);
+        (
+            last.history.number,
+            Finding::differs("limit", [held, format!("at its rate it sends {most} at most")]),
+        )
+    })
 }
 
 fn finding(held: String, limit: u64) -> Finding {

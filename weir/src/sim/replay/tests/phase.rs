@@ -138,3 +138,35 @@ fn a_limit_is_found_behind_the_first_xoff() {
     };
     assert_eq!(["30KB", "8KB"].map(limits), [0, 1]);
 }
+
+/// What a configuration cannot do at all is a difference, whatever frames the file lacks: headroom of a lossy group, drops by WRED of a queue
+/// without it, more than a port sends.
+#[test]
+fn what_a_configuration_cannot_do_is_found() {
+    let order = json!({ "port": "p0", "count": 1_000_000, "bytes": 256 });
+    let own = lossless("30KB");
+    let file = watched_for(&load(&own), &order, (400, 1, 0), |_, n| n % 2 == 0);
+    let mut file = CaptureFile::read(&file[..]).unwrap();
+    let limits = |file: &CaptureFile, config: &str| -> Vec<[String; 2]> {
+        let found = super::against(file, &load(config));
+        let limits = found.differences.iter().filter(|found| found.what == "limit");
+        limits.map(|found| [found.captured.clone(), found.replayed.clone()]).collect()
+    };
+    assert_eq!(limits(&file, &own), Vec::<[String; 2]>::new());
+    let lossy = own.clone()
+        + "[[buffer.pg]]\npgs = \"3-4\"\nprofile = \"lossy\"\n[[buffer.queue]]\nqueues = \"3-4\"\nprofile = \"egress_lossy\"\n";
+    let lossy = lossy.replace("mtu = 1600\n", "mtu = 1600\npfc = { enable = [] }\n");
+    let found = limits(&file, &lossy);
+    let has = "priority group 3 of p0 is lossy, without headroom and Xoff";
+    assert!(found.contains(&[XOFF.to_owned(), has.to_owned()]), "{found:?}");
+    // As much as the line carries, and no less.
+    assert_eq!(limits(&file, &own.replace("\"1G\"", "\"990M\"")), Vec::<[String; 2]>::new());
+    let found = limits(&file, &own.replace("\"1G\"", "\"500M\""));
+    assert!(found.iter().any(|[sent, _]| sent.starts_with("p1 sent ")), "{found:?}");
+    let full =
+        |history: &FrameHistory| history.losses.iter().any(|(_, reason)| reason == "egress.queue_full");
+    let mut histories = file.frames.iter_mut().filter_map(|frame| frame.history.as_mut());
+    histories.find(|history| full(history)).unwrap().losses = vec![(String::new(), "egress.wred".into())];
+    let found = limits(&file, &own);
+    assert_eq!(found, [["egress.wred".to_owned(), "queue 0 of p1 drops nothing by WRED".to_owned()]]);
+}
