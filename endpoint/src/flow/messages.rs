@@ -113,9 +113,16 @@ impl Incoming {
     /// The record that packet `packet` counts in: of a packet that has come before that of its message, else that of the message in
     /// progress, or of the last one.
     pub fn seen(&mut self, packet: u64) -> &mut Received {
-        let before = || self.messages.partition_point(|m| m.end <= packet);
-        let at = if packet < self.expected { before() } else { self.at };
+        self.message_of(packet.min(self.expected))
+    }
+
+    /// That of the message of a packet, or of the last one.
+    pub fn message_of(&mut self, packet: u64) -> &mut Received {
         let last = self.messages.len() - 1;
+        let at = match self.messages.get(self.at) {
+            Some(m) if packet >= self.expected && packet < m.end => self.at,
+            _ => self.messages.partition_point(|m| m.end <= packet),
+        };
         &mut self.messages[at.min(last)].received
     }
 

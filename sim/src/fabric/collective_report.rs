@@ -456,7 +456,7 @@ fn result(
             time_ns: time,
             algbw_bytes_per_s: bandwidth((1, 1)),
             busbw_bytes_per_s: collective.bus.and_then(bandwidth),
-            straggler: late(&all).and_then(|late| straggler(late, start.unwrap_or(0), &all, &course)),
+            straggler: late(&all).map(|late| straggler(late, start.unwrap_or(0), &all, &course)),
         },
         steps: steps.iter().map(step).collect(),
     }
@@ -464,10 +464,16 @@ fn result(
 
 /// Goes back from the message that ended last to those it waited for, and to the begin of the collective; who of their senders added
 /// most, and by what.
-fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>) -> Option<Straggler> {
+fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>) -> Straggler {
     // Who got the last byte of something when: what was sent then waited for it.
     let arrivals = all.iter().filter_map(|m| Some(((m.known.ends.1, m.end()?), *m)));
     let arrivals: BTreeMap<(u32, Nanos), Sent<'_>> = arrivals.collect();
+    // What begins neither by itself, nor after a computation or an arrival, waited for a message of its own host to be acknowledged: the
+    // last one that had arrived.
+    let sent = all.iter().filter_map(|m| Some(((m.known.ends.0, m.end()?, m.flow.id), *m)));
+    let sent: BTreeMap<(u32, Nanos, u32), Sent<'_>> = sent.collect();
+    let acknowledged =
+        |host: u32, by: Nanos| sent.range((host, 0, 0)..(host, by, 0)).next_back().map(|(_, m)| m);
     let (_, begun) = begun(all);
     let mut pairs: BTreeMap<u32, Vec<(Nanos, Sent<'_>)>> = BTreeMap::new();
     for message in all.iter().filter_map(|m| Some((m.end()?, *m))) {
@@ -486,7 +492,11 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
     let (mut at, mut left) = (Some(last), all.len());
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
-        let mut add = |cause, ns| added.entry((message.by(cause).0, cause)).or_insert((0, message)).0 += ns;
+        let mut add = |cause, ns| {
+            if ns > 0 {
+                added.entry((message.by(cause).0, cause)).or_insert((0, message)).0 += ns;
+            }
+        };
         if let Some((end, before)) = ahead(&message) {
             message.lost(course, end, begun).into_iter().for_each(|(cause, ns)| add(cause, ns));
             at = Some(before);
@@ -498,12 +508,13 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         let lost = message.lost(course, message.flow.start_ns.unwrap_or(0), begun);
         before.into_iter().chain(lost).for_each(|(cause, ns)| add(cause, ns));
         // Whose rank began late waited for nobody. What takes no time at all would be found again.
-        let before = arrivals.get(&(host, wait.since)).filter(|_| wait.late == 0);
+        let before = || arrivals.get(&(host, wait.since)).or_else(|| acknowledged(host, wait.since));
+        let before = (wait.late == 0).then(before).flatten();
         at = before.filter(|m| m.flow.id != message.flow.id).copied();
     }
     let most = added.into_iter().rev().max_by_key(|(_, (ns, _))| *ns);
-    most.map(|((_, cause), (ns, message))| match ns {
-        0 => last.straggler(LateBy::None, 0),
-        _ => message.straggler(cause, ns),
-    })
+    most.map_or_else(
+        || last.straggler(LateBy::None, 0),
+        |((_, cause), (ns, message))| message.straggler(cause, ns),
+    )
 }

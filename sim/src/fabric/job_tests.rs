@@ -555,6 +555,41 @@ fn a_broadcast_takes_its_rounds_one_after_the_other() {
     }
 }
 
+/// What waits for a message of its own host leads back to that one, and to what held it up.
+#[test]
+fn a_message_that_waited_for_another_to_be_sent_has_its_straggler() {
+    let bytes = 100_000;
+    let broadcast: String = (0..3)
+        .map(|rank| format!("{{\"rank\": {rank}, \"id\": 1, \"op\": \"broadcast\", \"bytes\": {bytes}}}\n"))
+        .collect();
+    let sends = format!(
+        "{{\"rank\": 0, \"id\": 1, \"op\": \"send\", \"to\": 1, \"bytes\": {bytes}}}\n\
+         {{\"rank\": 0, \"id\": 2, \"op\": \"send\", \"to\": 2, \"bytes\": {bytes}, \"after\": [1]}}\n\
+         {{\"rank\": 1, \"id\": 1, \"op\": \"recv\", \"from\": 0}}\n{{\"rank\": 2, \"id\": 1, \"op\": \"recv\", \"from\": 0}}\n"
+    );
+    for lines in [broadcast, sends] {
+        for (level, cause) in [("packet", "queue"), ("flow", "contention")] {
+            let dir = folder(&[("o.jsonl", &lines)]);
+            let others: String = ["h4", "h5"]
+                .map(|from| {
+                    format!(
+                        "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h1\"\nbytes = \"2MB\"\n"
+                    )
+                })
+                .concat();
+            let text = format!(
+                "name = \"o\"\nlevel = {level:?}\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 8\n[link]\nrate = \"100G\"\n\
+                 delay = \"1us\"\n[[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\n{others}"
+            );
+            let report = play_in(dir.path(), &text).unwrap();
+            let late = report.collectives[0].figures.straggler.clone().unwrap();
+            let excess = report.flows[0].fct_ns.unwrap() - report.flows[0].ideal_ns.unwrap();
+            assert_eq!((&*late.host, late.flow, late.cause), ("h0", 0, cause), "{level}: {lines}");
+            assert!(excess > 10_000 && late.late_ns.abs_diff(excess) < 50, "{level}: {late:?} {excess}");
+        }
+    }
+}
+
 #[test]
 fn operations_that_cannot_be_are_refused_with_line_id_and_remedy() {
     let send = r#"{"rank": 0, "id": 1, "op": "send", "to": 1, "bytes": 10}"#;

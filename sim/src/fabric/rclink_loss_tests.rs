@@ -206,8 +206,12 @@ fn messages(more: &str, packets: &[u64]) -> Report {
             packets * 1000
         )
     };
+    messages_of(more, &packets.iter().enumerate().map(send).collect::<String>())
+}
+
+/// The same of operations in a file.
+fn messages_of(more: &str, lines: &str) -> Report {
     let dir = tempfile::tempdir().unwrap();
-    let lines: String = packets.iter().enumerate().map(send).collect();
     std::fs::write(dir.path().join("o.jsonl"), lines).unwrap();
     let text = format!(
         "name = \"m\"\nstop_time = \"20ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n{more}\n\
@@ -237,6 +241,60 @@ fn any_number_of_frames_in_a_row_may_be_lost_in_lite_mode() {
         // The run ends with the last frame.
         assert!(report.end_ns < 870_000, "{repair}: {}", report.end_ns);
     }
+}
+
+/// As many may be lost where messages have no room for a number of 64 bits.
+#[test]
+fn any_number_of_short_frames_may_be_lost_in_lite_mode() {
+    for payload in [1, 2, 7, 8] {
+        let send = |id: u64| {
+            format!(
+                "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": {}}}\n\
+                 {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n",
+                4500 * payload
+            )
+        };
+        let failure = "[[failure]]\na = \"h0\"\nb = \"h1\"\nat = \"5us\"\nrepair = \"25us\"\n";
+        let host = format!("[host]\nprotocol = \"rclink\"\npayload = {payload}\nrclink.retransmit = false\n");
+        let report = messages_of(&(failure.to_owned() + &host), &(send(0) + &send(1)));
+        let lost = report.frames_lost * payload;
+        assert!(report.frames_lost > 2048, "{payload}: {}", report.frames_lost);
+        let of: Vec<_> = report.flows.iter().map(|f| (f.lost, f.delivered, f.useless)).collect();
+        assert_eq!(of, [(lost, 4500 * payload - lost, Some(0)), (0, 4500 * payload, Some(0))], "{payload}");
+        assert!(report.end_ns < 100_000, "{payload}: {}", report.end_ns);
+    }
+}
+
+/// Marks are of the message of the frame that bears them, also where it waits to be read.
+#[test]
+fn marks_are_of_their_own_messages() {
+    let of = |host: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: String = (0..20)
+            .map(|id| {
+                format!(
+                    "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": 5000}}\n\
+                     {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n"
+                )
+            })
+            .collect();
+        std::fs::write(dir.path().join("o.jsonl"), lines).unwrap();
+        let text = format!(
+            "name = \"m\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nrate = \"100G\"\n[host]\n\
+             protocol = \"rclink\"\npayload = 1000\n{host}\n[switch.config.buffer]\nsize = \"4MiB\"\n\
+             [[switch.config.wred]]\nname = \"request\"\nkmin = \"2KB\"\nkmax = \"2KB\"\n[switch.config.port_defaults]\nmtu = 1600\n\
+             [[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nhosts = [\"h0\", \"h2\"]\n\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h2\"\nbytes = \"100KB\"\n"
+        );
+        let report = run(&load_in("m.toml", &text, dir.path()).unwrap()).unwrap();
+        report.flows[..20].iter().map(|f| f.marked.unwrap()).collect::<Vec<_>>()
+    };
+    let read_at_once = of("");
+    assert!(
+        read_at_once.iter().sum::<u64>() > 80 && read_at_once.iter().all(|marked| *marked <= 5),
+        "{read_at_once:?}"
+    );
+    assert_eq!(of("rclink.read_rate = \"20G\""), read_at_once);
 }
 
 /// What overtakes is counted as with all other datagrams.

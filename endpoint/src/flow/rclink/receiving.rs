@@ -26,19 +26,27 @@ fn is_readable(endpoint: &Endpoint, ends: &[Role], event: &Event) -> bool {
     }
 }
 
-/// What a message of a queue pair begins with where nobody sends again: its number, from the first of the queue pair. Those of frames
-/// begin anew after 4096.
+/// Bits of a [`Psn`].
+const PSN_BITS: u32 = 12;
+
+/// A message of a queue pair where nobody sends again: it begins with what its number, from the first of the queue pair, has beyond that
+/// of its frame, in eight bytes or as many as it has.
 pub(super) fn payload(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    if let Some(first) = bytes.first_chunk_mut() {
-        *first = number.to_be_bytes();
-    }
+    let (beyond, room) = ((number >> PSN_BITS).to_be_bytes(), len.min(8));
+    bytes[..room].copy_from_slice(&beyond[8 - room..]);
     bytes
 }
 
-/// That number; `None`: the message is too short for it.
-fn number_in(payload: &[u8]) -> Option<u64> {
-    payload.first_chunk().map(|number| u64::from_be_bytes(*number))
+/// That number: of those with these bits the one nearest to `expected`.
+fn number_of(psn: Psn, payload: &[u8], expected: u64) -> u64 {
+    let room = payload.len().min(8);
+    let beyond = payload[..room].iter().fold(0, |bits: u64, byte| bits << 8 | u64::from(*byte));
+    let said = beyond << PSN_BITS | u64::from(psn.get());
+    let above = 64_u32.saturating_sub(PSN_BITS + 8 * room as u32);
+    // The difference moved to the top of a word, so that its highest bit is the sign.
+    let apart = (said.wrapping_sub(expected) << above) as i64 >> above;
+    expected.saturating_add_signed(apart)
 }
 
 impl RcLinkNic {
@@ -53,7 +61,7 @@ impl RcLinkNic {
         self.endpoint.handle_frame(&bytes, now);
         self.memory_peak = self.memory_peak.max(self.endpoint.memory_used());
         if let Ok(frame::Frame { body: Body::Type1(rh, payload), ce, .. }) = self.config.codec.read(&bytes) {
-            self.account(&rh, number_in(payload), ce, &before);
+            self.account(&rh, payload, ce, &before);
         }
         self.scratch = bytes;
         let arrival = self.read(now);
@@ -66,26 +74,28 @@ impl RcLinkNic {
         self.endpoint.counters().rx_data
     }
 
-    /// What a frame meant to the end it was for. `said`: the number in its payload.
-    fn account(&mut self, rh: &Rh, said: Option<u64>, ce: bool, before: &Counters) {
+    /// What a frame meant to the end it was for.
+    fn account(&mut self, rh: &Rh, payload: &[u8], ce: bool, before: &Counters) {
         let (after, is_reliable) = (*self.endpoint.counters(), self.endpoint.is_reliable());
         if after.rx_unknown > before.rx_unknown {
             return;
         }
         match (rh.opcode, self.ends.get_mut(usize::from(rh.dest_qp))) {
             (Opcode::Send, Some(Role::Receives { incoming, arrived, unread, marked, .. })) => {
-                let nearest =
-                    || arrived.saturating_add_signed(rh.psn.since(Psn::default().plus(*arrived)).into());
-                let number = said.filter(|_| !is_reliable).unwrap_or_else(nearest);
+                // What is sent again has a number in its header alone, and a window of them.
+                let number = number_of(rh.psn, if is_reliable { &[] } else { payload }, *arrived);
+                let is_taken = after.rx_data > before.rx_data;
+                // One that is not is of the message that lacks frames, unless it has come before.
+                let own = if is_taken { number } else { number.min(*arrived) };
+                let received = incoming.message_of(own);
+                received.useless += u64::from(!is_taken);
                 if ce {
-                    incoming.seen(number).marked += 1;
-                    *marked = number;
+                    received.marked += 1;
+                    *marked = own;
                 }
-                if after.rx_data > before.rx_data {
+                if is_taken {
                     unread.push_back(number);
                     *arrived = number.saturating_add(1).max(*arrived);
-                } else {
-                    incoming.seen(number).useless += 1;
                 }
             }
             (Opcode::Cnp, Some(end)) => {
@@ -145,7 +155,7 @@ impl RcLinkNic {
                     let number = unread.pop_front();
                     if let Some(number) = number.filter(|number| *number < incoming.expected) {
                         // One that was sent after it had come before: it counts as lost.
-                        incoming.seen(number).useless += 1;
+                        incoming.message_of(number).useless += 1;
                         continue;
                     }
                     let (ended, bytes) = match number {

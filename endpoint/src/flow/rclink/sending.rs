@@ -109,7 +109,7 @@ impl RcLinkNic {
             endpoint::Sent::Raw => self.completed.extend(self.datagrams.left(Datagram::Raw)),
             endpoint::Sent::Cnp(qp) => {
                 if let Role::Receives { incoming, marked, .. } = &mut self.ends[usize::from(qp)] {
-                    incoming.seen(*marked).cnps += 1;
+                    incoming.message_of(*marked).cnps += 1;
                 }
             }
             endpoint::Sent::Pfc => self.held_back.sent(self.endpoint.frame(), now),
