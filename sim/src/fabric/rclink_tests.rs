@@ -52,6 +52,29 @@ fn sw003_frames_of_all_four_formats_cross_a_fabric() {
     }
 }
 
+/// What is told of losses under credits, and of marks in formats without them, is what can be done about it.
+#[test]
+fn what_is_told_of_credits_and_of_afh_is_of_them() {
+    let incast = "kind = \"incast\"\nto = \"h4\"\nbytes = \"2MB\"";
+    let many = star(5, "flow_control = \"cbfc\"\ncredits = 65535", incast).replace("\"4MiB\"", "\"2MiB\"");
+    let report = play(&many);
+    assert!(report.frames_dropped > 0, "{:?}", report.why);
+    let of_headroom: Vec<_> = report.why.iter().filter(|why| why.contains("headroom_exhausted")).collect();
+    assert!(
+        !of_headroom.is_empty() && of_headroom.iter().all(|why| why.contains("Remedy: fewer `credits`")),
+        "{of_headroom:?}"
+    );
+    for format in ["afh_gen1", "afh_gen2_16b", "afh_lite", "standard"] {
+        let report = play(&star(
+            3,
+            &format!("format = {format:?}"),
+            "kind = \"incast\"\nto = \"h2\"\nbytes = \"50KB\"",
+        ));
+        let told = report.why.iter().any(|why| why.ends_with("have no ECN field."));
+        assert_eq!(told, format != "standard", "{format}: {:?}", report.why);
+    }
+}
+
 #[test]
 fn sw130_scenario_a_credits_hold_the_sender_back() {
     let lossy = play(&shipped("scenario-a"));

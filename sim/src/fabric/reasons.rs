@@ -5,7 +5,10 @@ use super::policy::Policy;
 use super::report::{HeadroomPool, HostResult, LinkResult, MarkingQueue, PortResult, Report, SwitchResult};
 use super::timeline::Pause;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_config::{Config, MarkPoint, PgConfig, Reoccurrence, SharedLimit, WatchdogAction, WatchdogConfig};
+use weir_config::{
+    Config, EcnMode, MarkPoint, PgConfig, PortConfig, Reoccurrence, SharedLimit, WatchdogAction,
+    WatchdogConfig,
+};
 use weir_dataplane::drops::DropReason;
 use weir_layout::counted;
 
@@ -64,7 +67,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     all.extend(no_pfc(report, config, context.policy.limit()));
     all.extend(pfc_of_hosts(report));
     all.extend(full_memories(report));
-    all.extend(no_mark(report));
+    all.extend(no_mark(report, config));
     for (switch, port) in report.ports() {
         all.extend(drops(report, context, switch, port));
     }
@@ -282,9 +285,18 @@ fn full_memories(report: &Report) -> Option<String> {
     })
 }
 
-fn no_mark(report: &Report) -> Option<String> {
+fn no_mark(report: &Report, config: &Config) -> Option<String> {
     if report.marks() > 0 {
         return None;
+    }
+    let format = |port: &PortConfig| &config.formats[port.format];
+    if let Some(first) = config.ports.first()
+        && config.ports.iter().all(|port| format(port).ecn == EcnMode::None)
+    {
+        return Some(format!(
+            "Nothing was marked: frames of format {} have no ECN field.",
+            format(first).name
+        ));
     }
     let queues =
         report.ports().flat_map(|(switch, port)| port.marking.iter().map(move |q| (switch, port, q)));
@@ -423,6 +435,13 @@ fn dropped(
             port.port,
             port.peer,
             counted(lost_pauses, "PFC frame")
+        );
+    }
+    if of_headroom && context.credits {
+        return format!(
+            "{} port {} dropped {count} ({name}): with credits nobody is asked to stop, and they let hosts have more on its way than the \
+             switch has room for. {resent}. Remedy: fewer `credits` in [host.rclink], or a larger `size` in [switch.config.buffer].",
+            switch.name, port.port
         );
     }
     if of_headroom && context.config.iter().flat_map(|c| &c.ports).all(|port| !port.pfc.tx) {
