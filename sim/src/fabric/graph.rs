@@ -152,12 +152,6 @@ impl Graph {
         self.push(Work::Join, after)
     }
 
-    /// Whether something waits for the end of a sending.
-    pub fn follows_sends(&self) -> bool {
-        let is_send = |op: &OpId| matches!(self.ops[*op as usize].work, Work::Send(_));
-        self.ops.iter().any(|op| op.after.iter().any(is_send))
-    }
-
     /// When each message may be sent at the earliest, ns.
     pub fn starts(&self) -> Vec<Nanos> {
         let mut starts = vec![0; self.messages.len()];

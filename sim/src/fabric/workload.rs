@@ -466,11 +466,6 @@ impl Planner<'_> {
         if w.frames == FrameType::Type2 {
             self.groups = group.checked_add(1).ok_or_else(|| reader.wrong("more than 65535 groups"))?;
         }
-        let follows_sends = graph.follows_sends();
-        if spec.host.protocol == Protocol::Rclink && !rclink::is_acknowledged(spec) && follows_sends {
-            let lite = "without retransmission nothing is acknowledged, and this waits for it";
-            return Err(reader.wrong(format!("{lite}; wait for what is received, or use another format")));
-        }
         let (starts, before) = (graph.starts(), self.all.collectives.len() as u32);
         add_operations(&graph, first as u32, before, &mut self.all.ops);
         self.all.collectives.extend(graph.collectives.into_iter().map(|collective| (index, collective)));

@@ -228,8 +228,7 @@ impl RcLinkNic {
         }
     }
 
-    /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams, sent. In LITE mode no
-    /// other ever is.
+    /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams and in LITE mode, sent.
     pub fn poll_completed(&mut self) -> Option<u32> {
         self.completed.pop_front()
     }

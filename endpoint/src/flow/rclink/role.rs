@@ -78,6 +78,13 @@ impl Role {
         Some(&mut flows[at].sent)
     }
 
+    /// The flow whose last packet this is.
+    pub fn ends_with(&self, packet: u64) -> Option<u32> {
+        let Self::Sends { flows, .. } = self else { return None };
+        let out = flows.get(flows.partition_point(|out| out.end <= packet))?;
+        (out.end == packet + 1).then_some(out.flow.id)
+    }
+
     /// The queue pair has had so many timeouts in all: the latest are of the flow of `packet`.
     pub fn count_timeouts(&mut self, all: u64, packet: u64) {
         if let Self::Sends { timeouts, .. } = self {

@@ -103,6 +103,7 @@ impl RcLinkNic {
                 // It has left its queue.
                 if !self.endpoint.is_reliable() {
                     self.starts.change(qp.into());
+                    self.completed.extend(self.ends[usize::from(qp)].ends_with(number));
                 }
             }
             endpoint::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
