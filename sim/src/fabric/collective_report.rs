@@ -353,17 +353,34 @@ impl Sent<'_> {
         most.filter(|(_, ns)| *ns > 0).unwrap_or((LateBy::None, 0))
     }
 
-    /// Whose doing it is, if this is the cause.
-    fn by(&self, cause: LateBy) -> (u32, &str) {
-        match cause == LateBy::Line && self.known.lines[1] < self.known.lines[0] {
-            true => (self.known.ends.1, &self.flow.to),
-            false => (self.known.ends.0, &self.flow.from),
+    /// What each of its hosts has of so much that it lost by this cause. Of lines: by the time that each takes more than the best, a slower
+    /// rate being that of the slower end.
+    fn parts(&self, course: &Course<'_>, (cause, ns): (LateBy, Nanos)) -> [(u32, Nanos); 2] {
+        let (from, to) = self.known.ends;
+        if cause != LateBy::Line {
+            return [(from, ns), (to, 0)];
         }
+        let [a, b] = self.known.lines;
+        let slower = a.rate.min(b.rate).max(1);
+        let payload = u128::from(self.flow.bytes.unwrap_or(0)) * 8_000_000_000;
+        let by_rate = payload / u128::from(slower) - payload / u128::from(course.best.rate.max(1));
+        let cable = |line: HostLine| u128::from(line.delay.0 - course.best.delay.0);
+        let of_a = cable(a) + if a.rate <= b.rate { by_rate } else { 0 };
+        let of_b = cable(b) + if a.rate <= b.rate { 0 } else { by_rate };
+        let of_to = (u128::from(ns) * of_b / (of_a + of_b).max(1)) as Nanos;
+        [(from, ns - of_to), (to, of_to)]
     }
 
-    fn straggler(&self, cause: LateBy, late_ns: Nanos) -> Straggler {
-        let host = self.by(cause).1.to_owned();
-        Straggler { host, flow: self.flow.id, cause: cause.word(), late_ns }
+    fn straggler(&self, host: u32, cause: LateBy, late_ns: Nanos) -> Straggler {
+        let host = if host == self.known.ends.0 { &self.flow.from } else { &self.flow.to };
+        Straggler { host: host.clone(), flow: self.flow.id, cause: cause.word(), late_ns }
+    }
+
+    /// Who is most to blame for what it lost most time by.
+    fn blamed(&self, course: &Course<'_>, lost: (LateBy, Nanos)) -> Straggler {
+        let [from, to] = self.parts(course, lost);
+        let (host, ns) = if to.1 > from.1 { to } else { from };
+        self.straggler(host, lost.0, ns)
     }
 }
 
@@ -427,10 +444,7 @@ fn result(
         messages: messages.len(),
         start_ns: start(messages),
         end_ns: last(messages).and_then(|m| m.end()),
-        straggler: late(messages).map(|m| {
-            let (cause, late) = m.cause(&course, begun(messages));
-            m.straggler(cause, late)
-        }),
+        straggler: late(messages).map(|m| m.blamed(&course, m.cause(&course, begun(messages)))),
     };
     let last = last(&all);
     let start = start(&all).into_iter().chain(span.and_then(|span| span.begin)).min();
@@ -493,8 +507,8 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
         let mut add = |cause, ns| {
-            if ns > 0 {
-                added.entry((message.by(cause).0, cause)).or_insert((0, message)).0 += ns;
+            for (host, ns) in message.parts(course, (cause, ns)).into_iter().filter(|(_, ns)| *ns > 0) {
+                added.entry((host, cause)).or_insert((0, message)).0 += ns;
             }
         };
         if let Some((end, before)) = ahead(&message) {
@@ -514,7 +528,7 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
     }
     let most = added.into_iter().rev().max_by_key(|(_, (ns, _))| *ns);
     most.map_or_else(
-        || last.straggler(LateBy::None, 0),
-        |((_, cause), (ns, message))| message.straggler(cause, ns),
+        || last.straggler(last.known.ends.0, LateBy::None, 0),
+        |((host, cause), (ns, message))| message.straggler(host, cause, ns),
     )
 }

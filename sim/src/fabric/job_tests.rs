@@ -555,6 +555,19 @@ fn a_broadcast_takes_its_rounds_one_after_the_other() {
     }
 }
 
+/// A slightly slower line at one end and a long cable at the other: each host is told for what its own costs.
+#[test]
+fn a_line_is_told_of_the_host_whose_it_is() {
+    let text = "name = \"l\"\nstop_time = \"5ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"s\"]\n\
+                links = [{ a = \"h0\", b = \"s\" }, { a = \"h1\", b = \"s\", rate = \"99G\" }, { a = \"h2\", b = \"s\", delay = \"200us\" }]\n\
+                [link]\nrate = \"100G\"\ndelay = \"1us\"\n[[workload]]\nkind = \"pipeline\"\nmicrobatches = 1\nforward = \"10us\"\n\
+                backward = \"20us\"\nbytes = 1000000\n";
+    let report = run(&load("l", text).unwrap()).unwrap();
+    let late = only(&report).figures.straggler.clone().unwrap();
+    // There and back, 199 us more each time.
+    assert_eq!((&*late.host, late.cause, late.late_ns), ("h2", "line", 398_000));
+}
+
 /// What waits for a message of its own host leads back to that one, and to what held it up.
 #[test]
 fn a_message_that_waited_for_another_to_be_sent_has_its_straggler() {
