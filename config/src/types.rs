@@ -842,4 +842,9 @@ impl Config {
     pub fn port(&self, name: &str) -> Option<PortId> {
         self.ports.iter().position(|p| p.name == name).map(|i| PortId(i as u16))
     }
+
+    /// What is configured of the port with this name.
+    pub fn port_named(&self, name: &str) -> Option<&PortConfig> {
+        self.ports.iter().find(|port| port.name == name)
+    }
 }

@@ -319,6 +319,23 @@ impl Sent<'_> {
         Wait { computed: start.max(from) - since, late, since }
     }
 
+    /// The rate of the slower of its lines, bit/s.
+    fn rate(&self) -> u64 {
+        let [from, to] = self.known.lines;
+        from.rate.min(to.rate)
+    }
+
+    /// What it takes longer for the line of its sender and that of its receiver than for the best, ns: a slower rate is that of the slower
+    /// end.
+    fn lines(&self, course: &Course<'_>) -> [Nanos; 2] {
+        let payload = u128::from(self.flow.bytes.unwrap_or(0)) * 8_000_000_000;
+        let takes = |rate: u64| payload / u128::from(rate.max(1));
+        let slower = (takes(self.rate()) - takes(course.best.rate)) as Nanos;
+        let [from, to] = self.known.lines.map(|line| line.delay.0 - course.best.delay.0);
+        let is_of_sender = self.known.lines[0].rate == self.rate();
+        if is_of_sender { [from + slower, to] } else { [from, to + slower] }
+    }
+
     /// What it lost on its way since `from`, and by what. `begun`: an engine has heard of all ranks.
     fn lost(&self, course: &Course<'_>, from: Nanos, begun: Nanos) -> [(LateBy, Nanos); 4] {
         let taken = self.end().unwrap_or(0).saturating_sub(from);
@@ -327,15 +344,11 @@ impl Sent<'_> {
         let paused = self.known.paused.min(excess);
         let rest = excess - paused;
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
-        let [from, to] = self.known.lines;
-        let (rate, best) = (from.rate.min(to.rate), course.best);
+        let (rate, best) = (self.rate(), course.best);
         // What waits in front of a slower line would have waited less, too.
         let waited =
             (u128::from(queued) * u128::from(best.rate - rate) / u128::from(best.rate.max(1))) as Nanos;
-        let payload = u128::from(self.flow.bytes.unwrap_or(0)) * 8_000_000_000;
-        let cables = from.delay.0 + to.delay.0 - 2 * best.delay.0;
-        let line =
-            (payload / u128::from(rate.max(1)) - payload / u128::from(best.rate.max(1))) as Nanos + cables;
+        let line: Nanos = self.lines(course).into_iter().sum();
         [
             (LateBy::Retransmission, resent),
             (LateBy::Pause, paused),
@@ -353,21 +366,11 @@ impl Sent<'_> {
         most.filter(|(_, ns)| *ns > 0).unwrap_or((LateBy::None, 0))
     }
 
-    /// What each of its hosts has of so much that it lost by this cause. Of lines: by the time that each takes more than the best, a slower
-    /// rate being that of the slower end.
+    /// What each of its hosts has of so much that it lost by this cause: of lines, as each takes longer than the best.
     fn parts(&self, course: &Course<'_>, (cause, ns): (LateBy, Nanos)) -> [(u32, Nanos); 2] {
         let (from, to) = self.known.ends;
-        if cause != LateBy::Line {
-            return [(from, ns), (to, 0)];
-        }
-        let [a, b] = self.known.lines;
-        let slower = a.rate.min(b.rate).max(1);
-        let payload = u128::from(self.flow.bytes.unwrap_or(0)) * 8_000_000_000;
-        let by_rate = payload / u128::from(slower) - payload / u128::from(course.best.rate.max(1));
-        let cable = |line: HostLine| u128::from(line.delay.0 - course.best.delay.0);
-        let of_a = cable(a) + if a.rate <= b.rate { by_rate } else { 0 };
-        let of_b = cable(b) + if a.rate <= b.rate { 0 } else { by_rate };
-        let of_to = (u128::from(ns) * of_b / (of_a + of_b).max(1)) as Nanos;
+        let [of_from, of_to] = if cause == LateBy::Line { self.lines(course) } else { [1, 0] };
+        let of_to = (u128::from(ns) * u128::from(of_to) / u128::from(of_from + of_to).max(1)) as Nanos;
         [(from, ns - of_to), (to, of_to)]
     }
 

@@ -22,7 +22,6 @@ use weir_endpoint::rclink::class::Class;
 use weir_endpoint::rclink::endpoint::raw_message_len;
 use weir_endpoint::rclink::frame::Station;
 use weir_endpoint::roce::qp::TrafficClass;
-use weir_endpoint::roce::wire::Opcode;
 use weir_endpoint::station::MIN_MESSAGE;
 use weir_inc::engine::Engine;
 
@@ -79,18 +78,6 @@ pub(super) fn frame_bytes(spec: &FabricSpec, carriage: Carriage, bytes: u64) -> 
         Carriage::Pair => packet_bytes(spec, bytes),
         Carriage::Group { .. } => packet_bytes(spec, bytes.max(MIN_MESSAGE.into())),
         Carriage::Raw => wire_bytes(raw_message_len(bytes.max(MIN_MESSAGE.into()) as usize, true) as u64),
-    }
-}
-
-/// Whether a frame of a host brings data, not an answer, a CNP or credits.
-pub(super) fn is_data(spec: &FabricSpec, frame: &SimFrame) -> bool {
-    /// Where a BTH begins: behind Ethernet, IPv4 and UDP.
-    const BTH: usize = 14 + 20 + 8;
-    match spec.host.protocol {
-        Protocol::Rocev2 => {
-            frame.bytes().get(BTH).is_some_and(|op| ![Opcode::RC_ACK, Opcode::CNP].contains(&Opcode(*op)))
-        }
-        Protocol::Rclink => rclink::is_message(spec, frame),
     }
 }
 

@@ -1,5 +1,6 @@
 //! RC Link hosts that fill a port: what is lost and what is not, and queue pairs that steps share.
 
+use super::import_tests::{folder, play_in};
 use super::tests::play;
 use super::*;
 
@@ -196,29 +197,25 @@ fn sw042_rc_link_backs_off_where_frames_are_marked() {
     assert!(queue(&backs) * 2 < queue(&plain), "{} {}", queue(&backs), queue(&plain));
 }
 
-/// Two hosts on a cable of 100G and 1 us, packets of 1000 bytes, `more` before the workload: messages of so many packets, one after
-/// the other on one queue pair.
-fn messages(more: &str, packets: &[u64]) -> Report {
-    let send = |(id, packets): (usize, &u64)| {
+/// Messages of so many bytes from rank 0 to rank 1, one after the other on one queue pair, as operations in a file.
+fn sends(bytes: impl IntoIterator<Item = u64>) -> String {
+    let send = |(id, bytes): (usize, u64)| {
         format!(
-            "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": {}}}\n\
-             {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n",
-            packets * 1000
+            "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": {bytes}}}\n\
+             {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n"
         )
     };
-    messages_of(more, &packets.iter().enumerate().map(send).collect::<String>())
+    bytes.into_iter().enumerate().map(send).collect()
 }
 
-/// The same of operations in a file.
-fn messages_of(more: &str, lines: &str) -> Report {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("o.jsonl"), lines).unwrap();
+/// The same between two hosts on a cable of 100G and 1 us, `more` before the workload.
+fn messages(more: &str, bytes: impl IntoIterator<Item = u64>) -> Report {
+    let dir = folder(&[("o.jsonl", &sends(bytes))]);
     let text = format!(
         "name = \"m\"\nstop_time = \"20ms\"\n[topology]\nkind = \"direct\"\n[link]\nrate = \"100G\"\ndelay = \"1us\"\n{more}\n\
          [[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\n"
     );
-    let spec = load_in("m.toml", &text, dir.path()).unwrap_or_else(|e| panic!("{e}"));
-    run(&spec).unwrap_or_else(|e| panic!("{e}"))
+    play_in(dir.path(), &text).unwrap_or_else(|e| panic!("{e}"))
 }
 
 const CUT: &str = "[[failure]]\na = \"h0\"\nb = \"h1\"\nat = \"20us\"\nrepair =";
@@ -228,7 +225,8 @@ const CUT: &str = "[[failure]]\na = \"h0\"\nb = \"h1\"\nat = \"20us\"\nrepair ="
 fn any_number_of_frames_in_a_row_may_be_lost_in_lite_mode() {
     for repair in ["180us", "200us", "300us", "400us"] {
         let host = "[host]\nprotocol = \"rclink\"\npayload = 1000\nrclink.retransmit = false\n";
-        let report = messages(&format!("{CUT} {repair:?}\n{host}"), &[3000, 3000, 4000]);
+        let report =
+            messages(&format!("{CUT} {repair:?}\n{host}"), [3000, 3000, 4000].map(|packets| packets * 1000));
         let of = |f: &FlowResult| (f.packets, f.delivered + f.lost, f.lost > 0, f.fct_ns.is_none());
         // As many as the cable lost; those behind the 220 that arrived before are of the first message.
         let lost = report.frames_lost * 1000;
@@ -247,16 +245,9 @@ fn any_number_of_frames_in_a_row_may_be_lost_in_lite_mode() {
 #[test]
 fn any_number_of_short_frames_may_be_lost_in_lite_mode() {
     for payload in [1, 2, 7, 8] {
-        let send = |id: u64| {
-            format!(
-                "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": {}}}\n\
-                 {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n",
-                4500 * payload
-            )
-        };
         let failure = "[[failure]]\na = \"h0\"\nb = \"h1\"\nat = \"5us\"\nrepair = \"25us\"\n";
         let host = format!("[host]\nprotocol = \"rclink\"\npayload = {payload}\nrclink.retransmit = false\n");
-        let report = messages_of(&(failure.to_owned() + &host), &(send(0) + &send(1)));
+        let report = messages(&(failure.to_owned() + &host), [4500 * payload; 2]);
         let lost = report.frames_lost * payload;
         assert!(report.frames_lost > 2048, "{payload}: {}", report.frames_lost);
         let of: Vec<_> = report.flows.iter().map(|f| (f.lost, f.delivered, f.useless)).collect();
@@ -269,16 +260,7 @@ fn any_number_of_short_frames_may_be_lost_in_lite_mode() {
 #[test]
 fn marks_are_of_their_own_messages() {
     let of = |host: &str| {
-        let dir = tempfile::tempdir().unwrap();
-        let lines: String = (0..20)
-            .map(|id| {
-                format!(
-                    "{{\"rank\": 0, \"id\": {id}, \"op\": \"send\", \"to\": 1, \"bytes\": 5000}}\n\
-                     {{\"rank\": 1, \"id\": {id}, \"op\": \"recv\", \"from\": 0}}\n"
-                )
-            })
-            .collect();
-        std::fs::write(dir.path().join("o.jsonl"), lines).unwrap();
+        let dir = folder(&[("o.jsonl", &sends([5000; 20]))]);
         let text = format!(
             "name = \"m\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[link]\nrate = \"100G\"\n[host]\n\
              protocol = \"rclink\"\npayload = 1000\n{host}\n[switch.config.buffer]\nsize = \"4MiB\"\n\
@@ -286,7 +268,7 @@ fn marks_are_of_their_own_messages() {
              [[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nhosts = [\"h0\", \"h2\"]\n\
              [[workload]]\nkind = \"flow\"\nfrom = \"h1\"\nto = \"h2\"\nbytes = \"100KB\"\n"
         );
-        let report = run(&load_in("m.toml", &text, dir.path()).unwrap()).unwrap();
+        let report = play_in(dir.path(), &text).unwrap_or_else(|e| panic!("{e}"));
         report.flows[..20].iter().map(|f| f.marked.unwrap()).collect::<Vec<_>>()
     };
     let read_at_once = of("");
@@ -332,7 +314,7 @@ fn what_is_sent_again_is_of_the_message_that_was_lost() {
     let of = |host: &str| {
         let report = messages(
             &format!("loss = 0.005\n[host]\npayload = 1000\ntimeout = \"50us\"\n{host}"),
-            &[1000, 1],
+            [1_000_000, 1000],
         );
         let straggler = report.collectives[0].figures.straggler.clone().unwrap();
         let flows: Vec<_> = report.flows.iter().map(|f| (f.packets - f.resent, f.resent > 0)).collect();
@@ -348,7 +330,7 @@ fn what_is_sent_again_is_of_the_message_that_was_lost() {
 fn rc_link_hosts_outlive_a_link_that_is_down_for_long() {
     for protocol in ["rclink", "rocev2"] {
         let host = format!("[host]\nprotocol = {protocol:?}\npayload = 1000\ntimeout = \"10us\"\n");
-        let report = messages(&format!("{CUT} \"6ms\"\n{host}"), &[1000]);
+        let report = messages(&format!("{CUT} \"6ms\"\n{host}"), [1_000_000]);
         let flow = &report.flows[0];
         assert!(flow.delivered == 1_000_000 && flow.timeouts > 256, "{protocol}: {flow:?}");
         assert!(report.end_ns < 6_200_000 && report.verdict == "PASS", "{protocol}: {:?}", report.findings);

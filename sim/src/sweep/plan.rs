@@ -205,17 +205,17 @@ fn wrong_axes(axes: &[FileAxis], base: &Table) -> Vec<(usize, String)> {
     let mut set_alone: Vec<(usize, &str, &[Value])> = Vec::new();
     for (nth, axis) in axes.iter().enumerate() {
         let key = axis.key.as_ref().as_str();
+        let before = axes[..nth].iter().map(|other| other.key.as_ref().as_str());
+        let within: Vec<&str> = before.filter(|other| lies_in(other, key)).collect();
         match axis.values.first() {
             None => found.push((nth, format!("axis `{key}` has no values"))),
-            Some(_) if axes[..nth].iter().any(|other| same_place(other.key.as_ref(), key)) => {
+            Some(_) if within.iter().any(|other| lies_in(key, other)) => {
                 found.push((nth, format!("two axes are called `{key}`")));
             }
-            Some(_) if axes[..nth].iter().any(|other| lies_in(other.key.as_ref(), key)) => {
-                let inner = axes[..nth].iter().map(|other| other.key.as_ref().as_str());
-                let inner = inner.filter(|inner| lies_in(inner, key)).map(|inner| format!("`{inner}`"));
-                let inner = inner.collect::<Vec<_>>().join(", ");
-                found
-                    .push((nth, format!("axis `{key}` sets anew what {inner} before it sets; put it first")));
+            Some(_) if !within.is_empty() => {
+                let inner = within.join("`, `");
+                let problem = format!("axis `{key}` sets anew what `{inner}` before it sets; put it first");
+                found.push((nth, problem));
             }
             Some(first) => match (twice(&axis.values), set(&mut base.clone(), key, first)) {
                 (Some((one, other)), _) if one == other => {
@@ -266,10 +266,6 @@ fn lies_in(inner: &str, outer: &str) -> bool {
     let same = |(a, b): (&str, &str)| a == b || number(a).is_some_and(|a| number(b) == Some(a));
     let (inner, outer) = (inner.split('.'), outer.split('.'));
     inner.clone().count() >= outer.clone().count() && inner.zip(outer).all(same)
-}
-
-fn same_place(a: &str, b: &str) -> bool {
-    lies_in(a, b) && lies_in(b, a)
 }
 
 /// A value that is there more than once, however it is written.

@@ -27,7 +27,7 @@ fn is_readable(endpoint: &Endpoint, ends: &[Role], event: &Event) -> bool {
 }
 
 /// Bits of a [`Psn`].
-const PSN_BITS: u32 = 12;
+const PSN_BITS: u32 = Psn::SPACE.ilog2();
 
 /// A message of a queue pair where nobody sends again: it begins with what its number, from the first of the queue pair, has beyond that
 /// of its frame, in eight bytes or as many as it has.

@@ -5,7 +5,6 @@ use super::world::{Fabric, SwitchNode};
 use crate::fabric::collective_report::{self, Known, LateBy};
 use crate::fabric::congestion;
 use crate::fabric::deadlock::{self, Holding, Place};
-use crate::fabric::hosts;
 use crate::fabric::orders;
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
@@ -27,6 +26,7 @@ use weir_config::{Config, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
+use weir_dataplane::parse::{Kind, Profile};
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
@@ -479,9 +479,15 @@ impl Fabric<'_> {
     /// No data is on its way: what has been sent and has not come will not come. Hosts ask about credits, and answer, for as long as
     /// they live.
     fn is_still(&self) -> bool {
-        let brings_data =
-            |frame: &SimFrame| !is_mac_control(frame.bytes()) && hosts::is_data(self.spec, frame);
-        self.slab.iter().all(|flying| !flying.frame.as_ref().is_some_and(brings_data))
+        let headers = Profile::standard();
+        let is_data = |frame: &SimFrame| match self.spec.host.protocol {
+            Protocol::Rocev2 => {
+                headers.parse(frame.bytes(), frame.len()).is_ok_and(|parsed| parsed.kind == Kind::Data)
+            }
+            // Credits have no kind of their own.
+            Protocol::Rclink => !is_mac_control(frame.bytes()) && rclink::is_message(self.spec, frame),
+        };
+        self.slab.iter().all(|flying| !flying.frame.as_ref().is_some_and(is_data))
             && self.switches.iter().flat_map(|s| &s.gauges).all(|gauge| gauge.bytes == 0)
             && !(0..self.plan.hosts).any(|host| self.there[host] && self.hosts[host].has_unread())
     }

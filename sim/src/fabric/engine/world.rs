@@ -332,7 +332,7 @@ impl<'a> Fabric<'a> {
         let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
         let first_port = (0..switches.len()).map(ports).collect();
         let numbers = Numbers::new(spec.host.protocol, &flows, &operations, hosts.len());
-        if spec.host.protocol == Protocol::Rclink {
+        if spec.host.protocol == Protocol::Rclink && routes.has_choices() {
             for planned in &mut flows {
                 planned.path = rclink::path(spec, &plan, planned, numbers.receiver(planned.pair));
             }

@@ -136,7 +136,7 @@ pub(crate) fn file_names_of<'a>(key: &str, value: &'a mut Value) -> Vec<&'a mut 
         (["topology", "file"] | ["workload", _, "file"], name) => vec![name],
         (["topology"] | ["workload", _], Value::Table(table)) => table.get_mut("file").into_iter().collect(),
         (["workload"], Value::Array(all)) => {
-            all.iter_mut().filter_map(|workload| workload.as_table_mut()?.get_mut("file")).collect()
+            all.iter_mut().flat_map(|workload| file_names_of("workload.0", workload)).collect()
         }
         _ => Vec::new(),
     }

@@ -10,7 +10,7 @@
 
 use super::compare::Came;
 use super::judge::{Finding, Known};
-use super::phase::explained;
+use super::phase::{explained, rate_of};
 use super::sides::{INTO_HEADROOM, XOFF, port_of};
 use std::collections::BTreeMap;
 use weir_config::{BufferConfig, Config, QueueConfig, SharedLimit};
@@ -102,14 +102,14 @@ fn limit_of_queue(config: &Config, port: &str, queue: u8) -> Option<u64> {
     };
     let lossy = config.ports.iter().flat_map(|port| &port.queues).filter(|queue| !queue.lossless);
     let all = lossy.map(fixed).sum::<Option<u64>>()?;
-    let port = config.ports.iter().find(|p| p.name == port)?;
+    let port = config.port_named(port)?;
     let queue = port.queues.get(usize::from(queue)).filter(|queue| !queue.lossless)?;
     Some(queue.reserved + fixed(queue)?).filter(|_| all <= config.buffer.egress_lossy_pool)
 }
 
 /// The limit of a lossless group beyond which its frames wait in headroom, if it stands still.
 fn limit_of_group(config: &Config, port: &str, pg: u8) -> Option<u64> {
-    let port = config.ports.iter().find(|p| p.name == port).filter(|port| port.ingress_limit.is_none())?;
+    let port = config.port_named(port).filter(|port| port.ingress_limit.is_none())?;
     let group = port.pgs.get(usize::from(pg)).filter(|group| group.lossless)?;
     match group.shared {
         SharedLimit::Static(bytes) => Some(group.reserved + bytes),
@@ -120,7 +120,7 @@ fn limit_of_group(config: &Config, port: &str, pg: u8) -> Option<u64> {
 /// A frame in the headroom of a group that has none.
 fn has_headroom(config: &Config, pg: u8, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
     let port = &frames.first()?.history.port;
-    let group = config.ports.iter().find(|p| p.name == *port)?.pgs.get(usize::from(pg))?;
+    let group = config.port_named(port)?.pgs.get(usize::from(pg))?;
     let exhausted = |(_, reason): &(String, String)| reason == "ingress.headroom_exhausted";
     let is_lossless = |frame: &&Frame<'_>| {
         [XOFF, INTO_HEADROOM].contains(&frame.history.verdict.as_str())
@@ -135,7 +135,7 @@ fn has_headroom(config: &Config, pg: u8, frames: &[Frame<'_>]) -> Option<(u64, F
 
 /// A frame that was lost by WRED in a queue that loses none so.
 fn dropped_early(config: &Config, (port, queue): (&str, u8), frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
-    let there = config.ports.iter().find(|p| p.name == port)?.queues.get(usize::from(queue))?;
+    let there = config.port_named(port)?.queues.get(usize::from(queue))?;
     let drops = there.wred.is_some_and(|wred| wred.wred_drop) && !there.lossless;
     let by_wred = |frame: &&Frame<'_>| frame.history.losses.iter().any(|(_, reason)| reason == "egress.wred");
     let first = frames.iter().find(by_wred).filter(|_| !drops)?;
@@ -145,7 +145,7 @@ fn dropped_early(config: &Config, (port, queue): (&str, u8), frames: &[Frame<'_>
 
 /// From the first frame of the file that left by a port to the last one it had sent more than it can.
 fn sent_more(config: &Config, port: &str, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
-    let rate = config.ports.iter().find(|p| p.name == port)?.rate.bps()?;
+    let rate = rate_of(config, port)?;
     let mut left: Vec<([Nanos; 2], &Frame<'_>)> =
         frames.iter().filter_map(|frame| Some((frame.taken()?, frame))).collect();
     left.sort_unstable_by_key(|(taken, _)| *taken);
@@ -181,7 +181,7 @@ fn refused_below(
     (port, limit): (&str, u64),
     frames: &[Frame<'_>],
 ) -> Option<(u64, Finding)> {
-    let rate = config.ports.iter().find(|p| p.name == port)?.rate.bps()?;
+    let rate = rate_of(config, port)?;
     let longest = frames.iter().map(|frame| frame.came.bytes).max()?;
     let apart = explained(config, port, longest);
     // The shortest frames take the most of a queue for their time on the line.

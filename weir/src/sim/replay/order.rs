@@ -188,7 +188,7 @@ impl<'a> Port<'a> {
         sides: [&[FrameHistory]; 2],
         came: &BTreeMap<u64, Came>,
     ) -> Option<Self> {
-        let port: &PortConfig = config.ports.iter().find(|port| port.name == name)?;
+        let port: &PortConfig = config.port_named(name)?;
         let [captured, replayed] = sides.map(|histories| {
             let passage = |history: &FrameHistory| {
                 let came = came.get(&history.number)?;

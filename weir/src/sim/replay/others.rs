@@ -105,7 +105,7 @@ impl<'a> Others<'a> {
     fn take_room(&self, history: &FrameHistory, at: Nanos) -> bool {
         let Some([_, pg, queue]) = history.class else { return false };
         let is_share = |limit: Option<SharedLimit>| matches!(limit, Some(SharedLimit::Dynamic(_)));
-        let port = |name: &str| self.config.ports.iter().find(|port| port.name == name);
+        let port = |name: &str| self.config.port_named(name);
         let group = port(&history.port).and_then(|port| port.pgs.get(usize::from(pg)));
         let to = port_of(history);
         let shown = |of: fn(&Signs, usize) -> Nanos| {

@@ -52,7 +52,7 @@ pub fn longest(came: &BTreeMap<u64, Came>) -> u64 {
 
 /// How fast a port sends, bit/s; `None`: as fast as its link, or there is no such port.
 pub fn rate_of(config: &Config, port: &str) -> Option<u64> {
-    config.ports.iter().find(|p| p.name == port)?.rate.bps()
+    config.port_named(port)?.rate.bps()
 }
 
 /// Bytes by which two sides may be apart at a port: what it sends between two looks, and a frame at either end. Of a port that is not known the fastest

@@ -77,7 +77,7 @@ fn one(
 
 /// The curve that decided about the mark of a frame that left so.
 fn curve(config: &Config, left: &Departure) -> Option<WredConfig> {
-    let port = config.ports.iter().find(|port| port.name == left.port)?;
+    let port = config.port_named(&left.port)?;
     port.queues.get(usize::from(left.queue))?.wred
 }
 
