@@ -274,8 +274,8 @@ tables! {
         key("type", "\"STRICT\", \"DWRR\" or \"WRR\", default \"DWRR\"", "strict, shares in bytes, shares in frames"),
         key("weight", "1 to 100, default 1", "share among weighted queues"),
         key("priority", "0 to 7, default the queue number", "level of a strict queue, higher first"),
-        key("cir", "rate from 1M, default none", "guaranteed rate"),
-        key("pir", "rate from 1M, default none", "most rate; like that of a port it is missed by a worker that is kept off its core for longer than `pfc.poll_gap`"),
+        key("cir", "rate from 1M, default none", "guaranteed rate, whichever frames of others go before, while the queue has frames and is not paused"),
+        key("pir", "rate from 1M, default none", "most rate; a queue that waits for frames of others makes up for seven of them at most. Like that of a port it is missed by a worker that is kept off its core for longer than `pfc.poll_gap`"),
     ]);
     WRED = table("[[wred]]", "A marking profile (WRED_PROFILE).", &[
         key("name", "text, required", "its name"),

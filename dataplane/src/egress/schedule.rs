@@ -49,6 +49,12 @@ const REACH: u64 = 1 << 62;
 /// Tags are looked at once in so many ns, in which a group does not get as far again.
 const LOOK: Nanos = 100_000_000;
 
+/// Frames that may go before one of a queue under its cir, where all guarantees together are no more than the line has: the one that is
+/// on the line, and what each other queue under its cir may make up for, which is as many again for each of them (network calculus).
+const FRAMES_BEFORE_CIR: u64 = 1 << (PRIORITIES - 1);
+/// Those for which a queue makes up beyond its pir: one of each other queue. More would be a burst of its own.
+const FRAMES_BEFORE_PIR: u64 = PRIORITIES as u64 - 1;
+
 /// How far the tag of a queue moves, and how much it may send in one go.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
@@ -88,7 +94,9 @@ pub struct Scheduler {
     look_at: Nanos,
     /// `None`: no queue has a rate.
     rates: Option<Box<[Rates; PRIORITIES]>>,
-    /// Queues that have got their first frame since time passed last, and the longest frame sent, bytes on the wire.
+    /// The queues that had frames and might send them when a queue was picked last, those that have got their first frame since time
+    /// passed last, and the longest frame sent, bytes on the wire.
+    waiting: u8,
     woken: u8,
     longest: u64,
     /// The queues that were ready when the last one was picked because it was under its cir, whoever's turn it was; none if it was in its turn.
@@ -167,6 +175,7 @@ impl Scheduler {
             tournament,
             look_at: 0,
             rates: any_rate.then(|| Box::new(rates)),
+            waiting: 0,
             woken: 0,
             longest: 0,
             passed_over: 0,
@@ -204,15 +213,15 @@ impl Scheduler {
         }
     }
 
-    /// A queue that waits misses nothing of its rates while the line has a frame of another; one that was idle saves up nothing.
+    /// A queue that waits misses nothing of its rates while the line has frames of others; one that was idle or paused saves up nothing.
     #[cold]
     fn refill_rates(&mut self, now: Nanos) {
-        let woken = std::mem::take(&mut self.woken);
+        let waited = self.waiting & !std::mem::take(&mut self.woken);
         let rates = self.rates.iter_mut().flat_map(|rates| rates.iter_mut());
-        for (queue, rates) in rates.enumerate() {
-            let waited = if woken >> queue & 1 == 0 { self.longest } else { 0 };
-            for shaper in [&mut rates.cir, &mut rates.pir].into_iter().flatten() {
-                shaper.refill_up_to(now, waited);
+        for (queue, Rates { cir, pir }) in rates.enumerate() {
+            let longest = if waited >> queue & 1 == 1 { self.longest } else { 0 };
+            for (shaper, frames) in [(cir, FRAMES_BEFORE_CIR), (pir, FRAMES_BEFORE_PIR)] {
+                shaper.iter_mut().for_each(|shaper| shaper.refill_up_to(now, frames * longest));
             }
         }
     }
@@ -236,6 +245,7 @@ impl Scheduler {
         match &self.rates {
             Some(rates) => {
                 let (open, guaranteed) = Self::open(rates);
+                self.waiting = ready;
                 self.pick_rated(ready & open, ready & open & guaranteed)
             }
             None => self.pick_level(ready),
@@ -525,27 +535,26 @@ mod tests {
         assert_eq!(s.open_at(0b1000_0000).map(|at| at > 999_000), Some(true));
     }
 
-    /// Gb/s of two queues with frames of these sizes on the wire that always wait for a line of 100 Gb/s, which is asked when it is free.
-    fn on_a_line(queues: [QueueSchedule; 2], sizes: [u64; 2]) -> [f64; 2] {
+    /// Gb/s of queues with frames of these sizes on the wire that always wait for a line of 100 Gb/s, which is asked when it is free.
+    fn on_a_line(queues: &[QueueSchedule], sizes: &[u64]) -> Vec<f64> {
         let mut all = [QueueSchedule::STRICT; 8];
-        all[..2].copy_from_slice(&queues);
-        let mut s = Scheduler::new(&all, 0);
-        s.wake(0);
-        s.wake(1);
+        all[..queues.len()].copy_from_slice(queues);
+        let (mut s, ready) = (Scheduler::new(&all, 0), ((1u16 << queues.len()) - 1) as u8);
+        (0..queues.len()).for_each(|queue| s.wake(queue));
         // Bits that the line could have sent: a hundred in each ns.
-        let (mut line, mut sent) = (0u64, [0; 2]);
+        let (mut line, mut sent) = (0u64, vec![0; queues.len()]);
         while line < 1_000_000_000 {
             s.refill(line.div_ceil(100));
-            match s.pick(0b11) {
+            match s.pick(ready) {
                 Some(QueuePick { queue, .. }) => {
                     s.sent(queue, 1, sizes[queue], sizes[queue]);
                     sent[queue] += sizes[queue];
                     line += sizes[queue] * 8;
                 }
-                None => line = s.open_at(0b11).unwrap() * 100,
+                None => line = s.open_at(ready).unwrap() * 100,
             }
         }
-        sent.map(|bytes| bytes as f64 * 800.0 / line as f64)
+        sent.into_iter().map(|bytes| bytes as f64 * 800.0 / line as f64).collect()
     }
 
     #[test]
@@ -564,10 +573,58 @@ mod tests {
                 ),
             ];
             for (queues, want) in cases {
-                let got = on_a_line(queues, sizes);
+                let got = on_a_line(&queues, &sizes);
                 let near = got.iter().zip(want).all(|(got, want)| (got - want).abs() < want / 200.0);
                 assert!(near, "{queues:?} {sizes:?}: {got:?} for {want:?}");
             }
+        }
+    }
+
+    /// Several guarantees of one line, whichever frames go one after the other, and in any order of levels.
+    #[test]
+    fn e7_every_cir_holds_beside_others() {
+        let mut next = 1u64;
+        let mut random = |below: u64| {
+            next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (next >> 33) % below
+        };
+        for _ in 0..60 {
+            let count = 2 + random(6) as usize;
+            let parts: Vec<u64> = (0..count).map(|_| 1 + random(60)).collect();
+            let sum: u64 = parts.iter().sum();
+            let mut queues: Vec<QueueSchedule> = parts
+                .iter()
+                .map(|part| {
+                    let cir = Some(part * 99_000_000_000 / sum);
+                    let discipline = if random(2) == 0 {
+                        Discipline::Strict
+                    } else {
+                        Discipline::Dwrr(1 + random(99) as u8)
+                    };
+                    QueueSchedule { cir, ..queue(discipline, random(3) as u8) }
+                })
+                .collect();
+            // Before them all, with no guarantee: it has what they leave.
+            queues.push(queue(Discipline::Strict, 7));
+            let got = on_a_line(&queues, &[4082; 8]);
+            for (queue, got) in queues.iter().zip(&got) {
+                let cir = queue.cir.unwrap_or(1_000_000_000) as f64 / 1e9;
+                assert!((got - cir).abs() < 0.03 + cir / 500.0, "{queues:?}: {got:?} Gb/s");
+            }
+        }
+    }
+
+    /// One frame of each other queue may go before one that is under its pir.
+    #[test]
+    fn e7_every_pir_is_reached_beside_others() {
+        let pir =
+            |gbps: u64| QueueSchedule { pir: Some(gbps * 1_000_000_000), ..queue(Discipline::Dwrr(1), 0) };
+        for limits in [&[80, 9, 9][..], &[40, 20, 20, 10], &[30, 12, 11, 10, 9, 9, 8, 7]] {
+            let queues: Vec<QueueSchedule> = limits.iter().map(|gbps| pir(*gbps)).collect();
+            let got = on_a_line(&queues, &[4082; 8]);
+            let near =
+                got.iter().zip(limits).all(|(got, want)| (got - *want as f64).abs() < *want as f64 / 200.0);
+            assert!(near, "{limits:?}: {got:?} Gb/s");
         }
     }
 
