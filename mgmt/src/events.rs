@@ -168,8 +168,8 @@ pub struct Watcher {
     flooding: Vec<[Option<Episode>; 3]>,
     /// What each port loses, by reason, and what its driver does, received and sent.
     losses: Vec<([Loss; DROP_REASONS], [Loss; 2])>,
-    /// Samples for which the addresses of each worker have moved as in a loop.
-    looping: Vec<u32>,
+    /// Whether the addresses of each worker move as in a loop.
+    looping: Vec<Looping>,
     /// Stations that each worker does not learn, and when it last met one, as [`Snapshot::uptime_ms`].
     refusing: Vec<(Option<Episode>, Option<u64>)>,
     /// What was told of the neighbours of each port.
@@ -182,6 +182,14 @@ pub struct Watcher {
     credentials: credentials::Told,
     before: Option<Snapshot>,
     lost_count: u64,
+}
+
+/// Samples on end in which addresses moved as in a loop, or did not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looping {
+    moving: u32,
+    calm: u32,
+    told: bool,
 }
 
 /// Numbers of one thing at the sample before and now.
@@ -199,7 +207,7 @@ impl Watcher {
         self.flooding.resize(now.now.ports.len(), Default::default());
         self.losses
             .resize_with(now.now.ports.len(), || (array::from_fn(|_| Loss::default()), Default::default()));
-        self.looping.resize(now.now.loops.len(), 0);
+        self.looping.resize(now.now.loops.len(), Looping::default());
         self.refusing.resize(now.now.loops.len(), Default::default());
         credentials::observe(&mut self.credentials, now, log);
         // The first snapshot has nothing to be compared with: counters from before are no news.
@@ -279,15 +287,19 @@ fn link(before: &Snapshot, now: &Snapshot, port: usize, log: &mut Log) {
 }
 
 /// Addresses that have changed ports: the last one by name, as those of a loop are many. So many in one sample after the
-/// other that no stations walk about is a loop, told once until it is over.
-fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
+/// other that no stations walk about is a loop, told once until there were fewer for as long: a worker may have published nothing
+/// for a sample.
+fn moves(looping: &mut Looping, before: &Snapshot, now: &Snapshot, worker: usize, log: &mut Log) {
     let (Some(was), is) = (before.now.loops.get(worker), &now.now.loops[worker]) else { return };
     let moves = is.fdb_moved.saturating_sub(was.fdb_moved);
     let LoopAlarm { moves: many, time } = now.info.loop_alarm;
     let long = time.div_ceil(SAMPLE.as_nanos() as u64) as u32;
     let on = many > 0 && moves >= many;
-    let looped = std::mem::replace(looping, if on { looping.saturating_add(1) } else { 0 });
-    if moves == 0 && looped < long {
+    let count = |on: bool, samples: u32| if on { samples.saturating_add(1) } else { 0 };
+    (looping.moving, looping.calm) = (count(on, looping.moving), count(!on, looping.calm));
+    let was_told = looping.told;
+    looping.told = if was_told { looping.calm < long } else { looping.moving >= long };
+    if moves == 0 && looping.told == was_told {
         return;
     }
     let name = |port: u64| now.info.ports.get(port as usize).map(|port| &port.name);
@@ -304,7 +316,7 @@ fn moves(looping: &mut u32, before: &Snapshot, now: &Snapshot, worker: usize, lo
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
         body.clone().into_iter().chain(fields).collect::<Map<_, _>>()
     };
-    match (looped >= long, *looping >= long) {
+    match (was_told, looping.told) {
         (false, true) => log.push(edge(
             "alarm",
             Some("the ports are joined beyond the switch: pull a cable, or run STP on that bridge"),

@@ -99,8 +99,13 @@ fn a_loop_is_an_alarm_and_stations_that_move_are_none() {
     assert_eq!([moves(900), moves(900)].concat(), ["fdb/moved"; 2]);
     assert_eq!(moves(900), ["loop/alarm", "fdb/moved"]);
     assert_eq!([moves(900), moves(900)].concat(), ["fdb/moved"; 2]);
+    // A worker that publishes nothing for a while, and a loop that is slower for a while.
+    assert_eq!([moves(0), moves(19), moves(900)].concat(), ["fdb/moved"; 2]);
+    assert!([moves(0), moves(0)].concat().is_empty());
     assert_eq!(moves(0), ["loop/end"]);
     assert!(moves(0).is_empty());
+    assert_eq!([moves(900), moves(0), moves(900), moves(900)].concat(), ["fdb/moved"; 3]);
+    assert_eq!(moves(900), ["loop/alarm", "fdb/moved"]);
 }
 
 /// A full table, and a port at its limit.
