@@ -47,6 +47,12 @@ mod words;
 use toml::Spanned;
 use toml::de::DeTable;
 
+/// What this program calls itself: the version, and the commit where the build was told (`WEIR_BUILD`, as `make build` does).
+pub const VERSION: &str = match option_env!("WEIR_BUILD") {
+    Some(build) => build,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 pub use device::{MEMIF_SOCKET, device_argument, device_of};
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};

@@ -26,12 +26,6 @@ use weir_dataplane::types::{Nanos, PRIORITIES, PortId};
 use weir_dataplane::vlan::PortVlans;
 use weir_layout::Unit;
 
-/// What this program calls itself: the version, and the commit where the build was told (`WEIR_BUILD`, as `make build` does).
-pub const VERSION: &str = match option_env!("WEIR_BUILD") {
-    Some(build) => build,
-    None => env!("CARGO_PKG_VERSION"),
-};
-
 /// Where snapshots come from: the program that runs the switch, or a test.
 pub trait Source: Send + 'static {
     /// What stays as it is while the switch runs.
@@ -235,7 +229,7 @@ impl SwitchInfo {
         };
         Self {
             name: config.name.clone(),
-            version: VERSION.to_owned(),
+            version: weir_config::VERSION.to_owned(),
             dpdk: dpdk.to_owned(),
             poll_gap: config.pfc.poll_gap,
             ports: config.ports.iter().zip(granted).zip(turns).enumerate().map(port).collect(),

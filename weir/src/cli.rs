@@ -13,7 +13,7 @@ use std::ffi::OsString;
 /// EAL options of DPDK may stand before a `--`: `weir -l 1-2 --vdev net_null0 -- run CONFIG`. They
 /// come after those of the configuration's `[eal] args`.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version = weir_mgmt::snapshot::VERSION)]
+#[command(name = "weir", version = weir_config::VERSION)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -2,9 +2,8 @@
 
 use super::dcbx::{Algorithm, Application, Ets, EtsConfiguration, Pfc};
 use super::frame::{Id, Lldpdu};
-use crate::snapshot::VERSION;
 use std::net::IpAddr;
-use weir_config::{Config, LldpMode, PortConfig, SchedulerType, Trust};
+use weir_config::{Config, LldpMode, PortConfig, SchedulerType, Trust, VERSION};
 use weir_dataplane::types::{Mac, PRIORITIES};
 
 /// Subtypes of identifiers (802.1AB tables 8-2 and 8-3).

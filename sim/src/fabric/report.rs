@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use weir_config::{Diagnostic, MarkPoint};
+use weir_config::{Diagnostic, MarkPoint, VERSION};
 use weir_dataplane::flows::{Cause, FlowId, PortFlows};
 use weir_layout::counted;
 
@@ -514,7 +514,7 @@ impl Report {
             verdict: "",
             findings: Vec::new(),
             bytes_lost: 0,
-            weir: env!("CARGO_PKG_VERSION"),
+            weir: VERSION,
             name: spec.name.clone(),
             profile: match spec.profile {
                 Profile::Weir => "weir",

@@ -65,7 +65,7 @@ fn same_spec_same_report_and_another_seed_another() {
         assert_eq!(table.len(), rows + 1);
         let columns = |line: &str| line.split(',').count();
         assert!(table.iter().all(|line| columns(line) == columns(table[0])), "{csv}");
-        for part in [&a.config_hash, "seed 1", env!("CARGO_PKG_VERSION"), "nanoseconds", "`twice`"] {
+        for part in [&a.config_hash, "seed 1", weir_config::VERSION, "nanoseconds", "`twice`"] {
             assert!(about.iter().any(|line| line.contains(part)), "{part}: {about:?}");
         }
     }

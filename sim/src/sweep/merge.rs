@@ -5,6 +5,7 @@ use super::store::{Described, place, read};
 use crate::digest::Digest;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use weir_config::VERSION;
 
 /// All results of a sweep that are there.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +121,7 @@ impl Merged {
         let about = format!(
             "# weir {}, sweep `{name}`: {} of {points} points; digest {digest}\n# units: _ns nanoseconds; _milli \
              thousandths; _bytes bytes; else counts\n",
-            env!("CARGO_PKG_VERSION"),
+            VERSION,
             points - self.missing.len(),
         );
         let names = self.axes.iter().map(|a| quoted(a)).chain(COLUMNS.iter().map(|(name, _)| (*name).into()));

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
+use weir_config::VERSION;
 
 /// Points of one sweep at most.
 const MAX_POINTS: usize = 1 << 20;
@@ -169,8 +170,7 @@ impl Plan {
         }
         // A table of strings and numbers: this cannot fail.
         let spec = toml::to_string(&spec).unwrap_or_default();
-        let address =
-            Digest::of(env!("CARGO_PKG_VERSION").as_bytes()).feed(&[0]).feed(spec.as_bytes()).to_string();
+        let address = Digest::of(VERSION.as_bytes()).feed(&[0]).feed(spec.as_bytes()).to_string();
         let values = chosen.into_iter().map(|(axis, value)| (axis.key.clone(), value.to_string())).collect();
         Point { index, values, spec, address }
     }

@@ -8,6 +8,7 @@ use crate::file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use weir_config::VERSION;
 
 /// Name of the description of the sweep within its folder.
 pub(super) const PLAN: &str = "plan.json";
@@ -92,7 +93,7 @@ impl<'a> Outcome<'a> {
         };
         Self {
             schema: 1,
-            weir: env!("CARGO_PKG_VERSION"),
+            weir: VERSION,
             address: &point.address,
             units: "_ns: nanoseconds; _milli: thousandths; _bytes: bytes; frames, pauses, marks, flows: counts",
             values: &point.values,
@@ -111,7 +112,7 @@ impl Described {
             |p: Point| Place { address: p.address, values: p.values.into_iter().map(|(_, v)| v).collect() };
         Self {
             schema: 1,
-            weir: env!("CARGO_PKG_VERSION").into(),
+            weir: VERSION.into(),
             name: plan.name.clone(),
             axes: plan.axes.iter().map(|a| a.key.clone()).collect(),
             points: plan.points().map(place).collect(),
