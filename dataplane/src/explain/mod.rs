@@ -141,7 +141,7 @@ pub struct AskedGroup {
     pub before: PgView,
     /// After it.
     pub after: PgView,
-    /// Xoff is sent on its account.
+    /// The frame brings it to Xoff.
     pub xoff: bool,
     /// Priorities the peer is told to pause while the group is over its line, a bit each.
     pub pauses: u8,

@@ -71,7 +71,7 @@ pub struct FrameHistory {
     pub class: Option<[u8; 3]>,
     /// What the forwarding table said of its destination: `port p1`, `group 3`, `unknown`, `broadcast`, `multicast`, `link-local`.
     pub lookup: String,
-    /// What admission decided: `admitted`, `admitted, Xoff is sent`, `admitted into headroom`, `dropped`, ...
+    /// What admission decided: `admitted`, `admitted, Xoff reached`, `admitted into headroom`, `dropped`, ...
     pub verdict: String,
     /// Bytes it found in its queue, where that is known.
     pub depth: Option<u64>,
@@ -179,7 +179,7 @@ mod tests {
 
     fn arrived(more: &Value) -> WatchLine {
         let mut event = json!({ "event": "arrived", "frame": 7, "at_ns": 1, "port": "p 0", "len_bytes": 60, "bytes": "", "lookup": "port p1",
-                "verdict": "admitted, Xoff is sent", "class": { "tc": 3, "pg": 2, "queue": 4 }, "charge_bytes": 60, "copies": 1, "copies_aside": 0,
+                "verdict": "admitted, Xoff reached", "class": { "tc": 3, "pg": 2, "queue": 4 }, "charge_bytes": 60, "copies": 1, "copies_aside": 0,
                 "parsed": { "kind": "data", "malformed_l3": false }, "queue": { "used_bytes": [700, 800] },
                 "group": { "control_pool": false, "used_bytes": [0, 0], "shared_bytes": [0, 0], "headroom_bytes": [0, 0], "xoff": [false, false] } });
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -211,7 +211,7 @@ mod tests {
             port: "p 0".into(),
             class: Some([3, 2, 4]),
             lookup: "port p1".into(),
-            verdict: "admitted, Xoff is sent".into(),
+            verdict: "admitted, Xoff reached".into(),
             depth: Some(700),
             departures: vec![departure],
             losses: vec![("p2".into(), "egress.link_down".into())],

@@ -1,7 +1,7 @@
 //! `/v1/explain` and `weir explain`: a question about a frame, and the answer of the pipeline's own code.
 
-use crate::admin::Fault;
 use crate::admin::fdb::address_of;
+use crate::admin::{Fault, XOFF_REACHED};
 use crate::api::documents::{
     ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedMulticast,
     ExplainedPool, ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
@@ -278,7 +278,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
         _ if e.consumed => "consumed",
         Some(_) if is_queued => "some copies dropped",
         Some(_) => "dropped",
-        None if group.is_some_and(|group| group.xoff) => "admitted, Xoff is sent",
+        None if group.is_some_and(|group| group.xoff) => XOFF_REACHED,
         None if in_headroom => "admitted into headroom",
         None => "admitted",
     };
@@ -504,7 +504,13 @@ pub fn text(d: &ExplainedFrame) -> String {
 fn pause(d: &ExplainedFrame, g: &ExplainedGroup) -> String {
     let left = grouped(d.headroom_left_bytes);
     let paused: Vec<String> = d.pauses.iter().map(usize::to_string).collect();
+    let is_over = g.xoff || d.verdict == XOFF_REACHED;
     match (paused.join(", "), g.xoff) {
+        (list, _) if list.is_empty() && g.lossless && is_over => {
+            format!(
+                "no: the port sends no PFC for the group, which is over its line; {left} bytes of headroom left"
+            )
+        }
         (list, _) if list.is_empty() && g.lossless => {
             let below = g.limit_bytes.unwrap_or(0).saturating_sub(g.shared_bytes);
             format!("no: {} bytes of shared use below the line", grouped(below))
@@ -603,6 +609,12 @@ mod tests {
             (&[3][..], Some(1.0))
         );
         assert!(text(&full).contains("Xoff for priority 3"), "{}", text(&full));
+        let mut silent = f.params.clone();
+        silent.ports[0].generate.enabled = 0;
+        let asked = question("port=p0&dscp=26&len=1000");
+        let silent = answer(&f.config, &silent, &seen, &McastReading::default(), None, &asked).unwrap();
+        assert_eq!((silent.verdict.as_str(), silent.pauses.len()), (XOFF_REACHED, 0));
+        assert!(text(&silent).contains("no: the port sends no PFC for the group"), "{}", text(&silent));
         seen.groups[3].headroom = 1 << 30;
         let lost = text(&ask(&seen, "port=p0&dscp=26&len=1000"));
         assert!(lost.contains("DROPPED: ingress.headroom_exhausted"), "{lost}");

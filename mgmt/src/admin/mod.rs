@@ -19,6 +19,9 @@ use tokio::sync::oneshot;
 use weir_config::{Config, Diagnostic, Difference, Fixed, Origin};
 use weir_dataplane::switch::SwitchParams;
 
+/// The verdict of a frame that brings its group to Xoff: a pause follows where the port sends PFC.
+pub(crate) const XOFF_REACHED: &str = "admitted, Xoff reached";
+
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {

@@ -2,7 +2,7 @@
 
 mod engine;
 
-use super::{Fault, Refusal};
+use super::{Fault, Refusal, XOFF_REACHED};
 use crate::api::documents::{
     FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
 };
@@ -467,7 +467,7 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
         Some(_) if a.copies == 0 => "dropped",
         Some(_) => "some copies dropped",
         None if a.copies == 0 => "consumed",
-        None if after.xoff && !before.xoff => "admitted, Xoff is sent",
+        None if after.xoff && !before.xoff => XOFF_REACHED,
         None if after.headroom > before.headroom => "admitted into headroom",
         None => "admitted",
     };

@@ -71,8 +71,8 @@ pub struct Totals {
     pub dropped: u64,
     /// Left with CE that they got here.
     pub marked: u64,
-    /// Made their group pause the peer.
-    pub paused: u64,
+    /// Brought their group to Xoff.
+    pub xoff: u64,
 }
 
 impl Totals {
@@ -82,7 +82,7 @@ impl Totals {
             frames: histories.len() as u64,
             dropped: count(|history| !history.losses.is_empty()),
             marked: count(|history| history.departures.iter().any(|left| left.marked)),
-            paused: count(|history| history.verdict == XOFF),
+            xoff: count(|history| history.verdict == XOFF),
         }
     }
 }

@@ -222,7 +222,8 @@ fn play(config: &Config, frames: &[&Captured], followed: PortId) -> Result<Vec<u
 }
 
 fn as_json(file: &str, port: &str, frames: usize, capture: &CaptureFile, found: &Comparison) -> Value {
-    let totals = |t: Totals| json!({ "frames": t.frames, "dropped": t.dropped, "marked": t.marked, "paused": t.paused });
+    let totals =
+        |t: Totals| json!({ "frames": t.frames, "dropped": t.dropped, "marked": t.marked, "xoff": t.xoff });
     let one = |d: &Difference| json!({ "frame": d.frame, "what": d.what, "captured": d.captured, "replayed": d.replayed, "phase": d.phase });
     let losses = |l: &Losses| {
         json!({
@@ -266,7 +267,7 @@ fn print(capture: &CaptureFile, found: &Comparison) {
         ("frames", was.frames, is.frames),
         ("dropped", was.dropped, is.dropped),
         ("marked", was.marked, is.marked),
-        ("paused the peer", was.paused, is.paused),
+        ("reached Xoff", was.xoff, is.xoff),
     ];
     let numbers = numbers.map(|(what, captured, replayed)| format!("{what} {captured} / {replayed}"));
     say!("  captured / replayed: {}", numbers.join(", "));

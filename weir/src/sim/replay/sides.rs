@@ -10,8 +10,8 @@ const CONSUMED: &str = "consumed";
 const DROPPED: &str = "dropped";
 /// A frame to a group that nobody has joined.
 const NO_RECEIVER: &str = "lookup.no_receiver";
-/// The word of a frame that made its group pause the peer.
-pub const XOFF: &str = "admitted, Xoff is sent";
+/// The word of a frame that brought its group to Xoff.
+pub const XOFF: &str = "admitted, Xoff reached";
 /// The word of a frame that waits in the headroom of its group.
 pub const INTO_HEADROOM: &str = "admitted into headroom";
 

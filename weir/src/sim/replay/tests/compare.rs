@@ -9,7 +9,7 @@ fn the_same_switch_does_the_same_and_what_was_changed_is_named() {
     let said = String::from_utf8_lossy(&file);
     let count = |what: &str| said.matches(what).count();
     assert_eq!(count("; arrived p0; "), 160);
-    assert!(count("Xoff is sent") > 0 && count("marked CE") > 20 && count("into headroom") > 5);
+    assert!(count("Xoff reached") > 0 && count("marked CE") > 20 && count("into headroom") > 5);
     let found = again(&file, &config).unwrap();
     assert_eq!((found.differences, found.other_depths), (Vec::new(), 0));
 

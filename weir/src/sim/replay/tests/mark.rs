@@ -23,8 +23,8 @@ fn a_difference_of_marks_tells_the_depth_that_decided_and_totals_stand_beside_on
         assert!(was == is && (20_001..=40_000).contains(&was), "{difference:?}");
     }
     let [was, is] = found.totals;
-    assert_eq!((was.frames, was.dropped, was.paused), (is.frames, is.dropped, is.paused));
-    assert!(was.frames == 160 && was.paused > 0, "{was:?}");
+    assert_eq!((was.frames, was.dropped, was.xoff), (is.frames, is.dropped, is.xoff));
+    assert!(was.frames == 160 && was.xoff > 0, "{was:?}");
     assert_eq!(was.marked - is.marked, found.differences.len() as u64);
     // With a lower limit more is lost.
     let found = again(
