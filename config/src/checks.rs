@@ -9,8 +9,11 @@ use super::headroom::{explain_response, longest_leaving};
 use super::marking::xoff_point;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
-use super::types::{BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, Trust, workers};
+use super::types::{
+    BufferConfig, Config, Direction, EcnMode, PfcRx, PortConfig, PortRate, SchedulerType, Trust, workers,
+};
 use super::units::{show_rate, show_size, show_time};
+use weir_dataplane::egress::QueueSchedule;
 use weir_dataplane::turn::{Platform, Turns};
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, wire_bytes};
 
@@ -42,6 +45,7 @@ pub(super) fn whole(
         rates(ctx, port, at, &mut once);
         marks_format(ctx, config, port, at);
     }
+    weights(ctx, config, at);
     let is_memif = |port: &PortConfig| port.device.strip_prefix("net_memif").is_some_and(|id| !id.is_empty());
     if let Some((_, at)) = config.ports.iter().zip(at).find(|(port, _)| is_memif(port)) {
         let message = "the peer of a net_memif port can write to the memory of the switch: DPDK's driver checks nothing of \
@@ -336,6 +340,27 @@ fn rates(ctx: &mut Ctx<'_>, port: &PortConfig, at: &PortAt, once: &mut Once) {
             message,
             format!("lower the cir values to a sum of {}", show_rate(rate)),
         );
+    }
+}
+
+/// Weights of queues that get frames are all of bytes, or all of frames.
+fn weights(ctx: &mut Ctx<'_>, config: &Config, at: &[PortAt]) {
+    let come = config.ports.iter().fold(0, |all, ingress| all | classes::classes(config, ingress));
+    let has = |port: &PortConfig, kind: SchedulerType| {
+        classes::members(come)
+            .any(|tc| port.queues[usize::from(port.maps.tc_to_queue[tc])].scheduler.kind == kind)
+    };
+    let is_mixed = |port: &PortConfig| has(port, SchedulerType::Dwrr) && has(port, SchedulerType::Wrr);
+    let mixed: Vec<_> = config.ports.iter().zip(at).filter(|(port, _)| is_mixed(port)).collect();
+    if let Some((first, at)) = mixed.first() {
+        let others =
+            if mixed.len() > 1 { format!(" and of {} others", mixed.len() - 1) } else { String::new() };
+        let message = format!(
+            "queues of port `{}`{others} have weights of bytes (DWRR) and of frames (WRR): a frame counts as {} bytes on the wire",
+            first.name,
+            QueueSchedule::BYTES_OF_A_FRAME
+        );
+        ctx.warn(at.port, "scheduler.mixed", message, "give all queues with weights one type");
     }
 }
 

@@ -559,6 +559,16 @@ fn schedulers() {
         only_error(&with("cir = \"15G\"").replace("queues =", "ports = \"p1\"\nqueues ="), "scheduler.cir");
     assert!(d.message.contains("30G") && d.message.contains("25G"), "{d}");
     only_warning(&with("type = \"STRICT\"\nweight = 3"), "scheduler.weight");
+    let two = |kind: &str, queues: &str| {
+        format!(
+            "[[scheduler]]\nname = \"t\"\ntype = \"{kind}\"\n[[queue]]\nqueues = \"{queues}\"\nscheduler = \"t\"\n"
+        )
+    };
+    only_warning(&(with("type = \"DWRR\"") + &two("WRR", "2-7")), "scheduler.mixed");
+    for fine in [with("type = \"WRR\"") + &two("WRR", "2-7"), with("type = \"WRR\"") + &two("STRICT", "2-7")]
+    {
+        assert!(load_roce(&fine).unwrap().warnings.is_empty(), "{fine}");
+    }
     only_error(&with("").replace("scheduler = \"s\"", "scheduler = \"t\""), "name.unknown");
     only_error(&with("").replace("0-1", "7-8"), "value");
     only_error(&(with("") + "[[scheduler]]\nname = \"s\"\n"), "name.duplicate");

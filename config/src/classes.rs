@@ -19,11 +19,11 @@ fn has(set: Set, n: usize) -> bool {
     set >> n & 1 == 1
 }
 
-fn members(set: Set) -> impl Iterator<Item = usize> {
+pub(super) fn members(set: Set) -> impl Iterator<Item = usize> + Clone {
     (0..8).filter(move |n| has(set, *n))
 }
 
-fn set(of: impl Iterator<Item = usize>) -> Set {
+pub(super) fn set(of: impl Iterator<Item = usize>) -> Set {
     of.fold(0, |set, n| set | 1 << n)
 }
 
@@ -33,7 +33,7 @@ fn list(set: Set) -> String {
 }
 
 /// Classes that frames received on a port can have.
-fn classes(config: &Config, port: &PortConfig) -> Set {
+pub(super) fn classes(config: &Config, port: &PortConfig) -> Set {
     let all = |map: &[u8]| set(map.iter().map(|tc| usize::from(*tc)));
     let said = port.trust.iter().take_while(|t| **t != Trust::Port).fold(0, |sum, source| match source {
         Trust::Dscp | Trust::Tc => sum | all(&port.maps.dscp_to_tc),

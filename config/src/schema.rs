@@ -271,7 +271,7 @@ tables! {
     ]);
     SCHEDULER = table("[[scheduler]]", "A scheduler profile (SCHEDULER).", &[
         key("name", "text, required", "its name"),
-        key("type", "\"STRICT\", \"DWRR\" or \"WRR\", default \"DWRR\"", "strict, shares in bytes, shares in frames"),
+        key("type", "\"STRICT\", \"DWRR\" or \"WRR\", default \"DWRR\"", "strict, shares in bytes, shares in frames; beside DWRR a frame of WRR counts as 256 bytes"),
         key("weight", "1 to 100, default 1", "share among weighted queues"),
         key("priority", "0 to 7, default the queue number", "level of a strict queue, higher first"),
         key("cir", "rate from 1M, default none", "guaranteed rate, whichever frames of others go before, while the queue has frames and is not paused"),
@@ -326,7 +326,7 @@ tables! {
     ]);
     PFC = table("[pfc]", "Priority flow control, for the whole switch.", &[
         key("pause_quanta", "1 to 65535, default 65535", "pause time in frames, in units of 512 bit times"),
-        key("poll_gap", "time 0 to 1ms, default 10us", "longest gap between two polls that is planned for: a turn of the polling loop takes no more frames than fit into it; with more ports on an lcore than fit into it the gap is longer; enters `xoff = \"auto\"` three times: frames waiting in the RX ring, the way of a pause to the driver, and what stands before it in the TX ring"),
+        key("poll_gap", "time 0 to 1ms, default 10us", "longest gap between two polls that is planned for: a turn of the polling loop takes no more frames than fit into it; with more ports on an lcore than fit into it the gap is longer; enters `xoff = \"auto\"` three times: frames waiting in the RX ring, the way of a pause to the driver, and what stands before it in the TX ring. In `weir sim`, where the default is twice the stages of a switch, `host.pfc_response_delay` and `host.tx_delay`, it enters twice"),
         key("refresh", "share 1% to 90%, default 37.5%", "a running pause is sent again after this share of its time; above 50% one lost frame lets the peer start"),
     ]);
     WATCHDOG = table("[watchdog]", "The PFC watchdog; on if the table is there (PFC_WD).", &[

@@ -38,6 +38,8 @@ impl QueueSchedule {
     /// Strict priority in the order of the queue index, no rates.
     pub const STRICT: QueueSchedule =
         QueueSchedule { discipline: Discipline::Strict, level: 0, cir: None, pir: None };
+    /// What a frame of a queue with a weight by frames counts as beside those with weights by bytes, on the wire.
+    pub const BYTES_OF_A_FRAME: u64 = 256;
 }
 
 /// Tags advance by `TAG_SCALE / weight` per byte (or per frame): exact to 6e-6 at weight 100.
@@ -156,7 +158,7 @@ impl Scheduler {
             },
             Discipline::Wrr(w) => Weighted {
                 per_byte: 0,
-                per_frame: (TAG_SCALE << 8) / u64::from(w.max(1)),
+                per_frame: QueueSchedule::BYTES_OF_A_FRAME * TAG_SCALE / u64::from(w.max(1)),
                 turn: QueuePick::ONE_FRAME,
             },
         });

@@ -44,6 +44,33 @@ fn all_hosts_of_a_switch_get_every_sum() {
     assert_eq!(report.hosts.len(), 5, "the engine is a node");
 }
 
+/// Of results that its link loses the rank asks for nothing: that they were sent again is the engine's to tell, and so is what came
+/// to it marked.
+#[test]
+fn what_an_engine_sends_again_is_told_of_its_rank() {
+    let lossy = "name = \"t\"\nstop_time = \"50ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"c\", \"d\"]\nswitches = [\"s\"]\n\
+                 links = [{ a = \"a\", b = \"s\" }, { a = \"b\", b = \"s\" }, { a = \"c\", b = \"s\", loss = 0.004 }, { a = \"d\", b = \"s\" }]\n\
+                 [inc]\nrate = \"800G\"\n";
+    let results_alone = (1..30).find_map(|seed| {
+        let report = play(&sum(&format!("seed = {seed}\n{lossy}"), "256KB", ""));
+        let lost = |from: &str, to: &str| {
+            let way = report.links.iter().find(|l| (l.from.as_str(), l.to.as_str()) == (from, to));
+            way.unwrap().lost
+        };
+        (lost("s", "c") > 0 && lost("c", "s") == 0).then_some(report)
+    });
+    let report = results_alone.unwrap();
+    let straggler = report.collectives[0].figures.straggler.as_ref().unwrap();
+    assert_eq!((straggler.host.as_str(), straggler.cause), ("c", "retransmission"), "{straggler:?}");
+    let resent: Vec<bool> = report.flows.iter().map(|f| f.resent > 0).collect();
+    assert_eq!(resent, [false, false, true, false]);
+
+    let slow = play(&sum(&format!("{STAR}[inc]\nrate = \"10G\"\n"), "1MB", "cc = \"dcqcn\"\n"));
+    let marks = slow.flows.iter().map(|f| f.marked.unwrap()).sum::<u64>();
+    let sent: u64 = slow.switches.iter().flat_map(|s| &s.ports).map(|port| port.marked).sum();
+    assert!(marks > 0 && marks == sent, "{marks} {sent}");
+}
+
 /// A switch may carry more than one of its ports can be configured for.
 #[test]
 fn the_port_of_an_engine_has_the_highest_rate_of_a_port_at_most() {

@@ -334,7 +334,7 @@ impl Orders {
             let whose =
                 order.host.as_ref().map_or("no flow".to_owned(), |host| format!("no flow of `{host}`"));
             let problem = format!(
-                "{whose} has cc = \"dcqcn\", and no others have what orders are about; take it out, or set that"
+                "{whose} has cc = \"dcqcn\", and no others have what orders are about (nor have ranks of inc_all_reduce); take it out, or set that"
             );
             return cannot("host", problem);
         };

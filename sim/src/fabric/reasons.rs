@@ -17,8 +17,10 @@ use weir_layout::counted;
 pub(super) struct Context {
     /// Configuration of the switches; they differ in ports only. `None`: there are none.
     pub config: Option<Config>,
-    /// Ports, by switch and number, whose pauses a host did not obey.
-    pub deaf: BTreeMap<(String, usize), DeafHost>,
+    /// Ports, by switch and number, whose pauses a peer did not obey.
+    pub deaf: BTreeMap<(String, usize), DeafPeer>,
+    /// Ports, by switch and number, that lost lossless frames of groups for which they send no PFC.
+    pub silent: BTreeSet<(String, usize)>,
     /// Sentences of what does not go together in the file.
     pub notes: Vec<String>,
     /// Hosts send again what is lost.
@@ -37,10 +39,11 @@ pub(super) struct Context {
     pub unanswered: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A host that goes on sending when it is paused.
+/// A host, or a switch, that goes on sending when it is paused.
 #[derive(Clone, Debug)]
-pub(super) struct DeafHost {
-    pub host: String,
+pub(super) struct DeafPeer {
+    pub name: String,
+    pub is_host: bool,
     /// Whose pauses it does not obey, and whose frames were lost.
     pub priorities: Vec<usize>,
     /// Frames of theirs that were lost.
@@ -397,11 +400,17 @@ fn drops(report: &Report, context: &Context, switch: &SwitchResult, port: &PortR
     for (name, count) in &port.drops {
         let deaf = deaf.filter(|_| *name == DropReason::IngressHeadroom.name());
         let unheard = deaf.map_or(0, |deaf| deaf.lost.min(*count));
-        if let Some(DeafHost { host, priorities, .. }) = deaf {
+        if let Some(DeafPeer { name: peer, is_host, priorities, .. }) = deaf {
             let list: Vec<String> = priorities.iter().map(usize::to_string).collect();
+            let remedy = match is_host {
+                true => {
+                    "add it to `pfc_priorities` in [host], or leave that out, and hosts obey what their switch keeps lossless"
+                }
+                false => "`rx = \"enabled\"` of its `pfc` in [switch.config], which is the default",
+            };
             all.push(format!(
-                "{} port {} dropped {} ({name}): {host} went on sending when it was paused, since it does not obey pauses of priority {}. \
-                 Remedy: add it to `pfc_priorities` in [host], or leave that out, and hosts obey what their switch keeps lossless.",
+                "{} port {} dropped {} ({name}): {peer} went on sending when it was paused, since it does not obey pauses of priority {}. \
+                 Remedy: {remedy}.",
                 switch.name,
                 port.port,
                 counted(unheard, "frame"),
@@ -444,10 +453,10 @@ fn dropped(
             switch.name, port.port
         );
     }
-    if of_headroom && context.config.iter().flat_map(|c| &c.ports).all(|port| !port.pfc.tx) {
+    if of_headroom && context.silent.contains(&(switch.name.clone(), port.port)) {
         return format!(
-            "{} port {} dropped {count} ({name}): nobody was asked to stop, since ports send no PFC. Remedy: `tx = true` of `pfc` \
-             in [switch.config.port_defaults].",
+            "{} port {} dropped {count} ({name}): nobody was asked to stop, since the port sends no PFC for that class. Remedy: its \
+             priority in `enable`, and `tx = true`, of `pfc` in [switch.config.port_defaults].",
             switch.name, port.port
         );
     }

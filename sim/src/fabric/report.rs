@@ -250,11 +250,11 @@ pub struct FlowResult {
     pub lost: u64,
     /// Frames sent, again or for the first time.
     pub packets: u64,
-    /// Frames sent again.
+    /// Frames sent again; of a rank, results that its engine sent again, too.
     pub resent: u64,
     /// Frames that arrived out of turn or twice and were thrown away; absent: not counted.
     pub useless: Option<u64>,
-    /// Frames that arrived marked; absent: not counted.
+    /// Frames that arrived marked, of a rank at its engine and at itself; absent: not counted.
     pub marked: Option<u64>,
     /// CNPs sent by the receiver; absent: not counted.
     pub cnps: Option<u64>,
@@ -302,7 +302,7 @@ pub struct PortResult {
     pub tx_frames: u64,
     /// Bytes waiting in all its queues at most.
     pub queue_max: u64,
-    /// Mean over time from `measure_from` on; absent: not measured.
+    /// Mean over time from `measure_from` on; absent: not measured, as where the run ended before.
     pub queue_mean: Option<u64>,
     /// Frames it marked.
     pub marked: u64,

@@ -93,13 +93,38 @@ fn why_there_is_no_pfc_is_said_as_it_is() {
         "pfc = { enable = [3], tx = false }\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -6\n",
     );
     says(&silent, "No PFC was sent: ports with priorities enabled obey it alone (`pfc` has `tx = false`).");
-    says(&silent, "nobody was asked to stop, since ports send no PFC. Remedy: `tx = true`");
+    let unasked = "nobody was asked to stop, since the port sends no PFC for that class. Remedy: its priority in `enable`, and `tx = true`";
+    says(&silent, unasked);
+    // A hundred lossless frames of hosts that nobody asks to stop.
+    let none = of(
+        "pfc = { enable = [] }\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"60KB\"\n",
+    );
+    says(&none, unasked);
     let fixed = of("[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"2MB\"\n");
     says(&fixed, "no group reached its limit (`static_th`) of");
     says(
         &of("[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 7\n"),
         "its limit (alpha x free) of",
     );
+}
+
+/// A switch that does not obey is named, and no headroom is asked for.
+#[test]
+fn a_switch_that_goes_on_sending_when_it_is_paused_is_named() {
+    for (rx, is_deaf) in [("enabled", false), ("all", false), ("link", true), ("none", true)] {
+        let report = play(&format!(
+            "name = \"s\"\nstop_time = \"30ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\", \"z\"]\nswitches = [\"s0\", \"s1\"]\n\
+             links = [{{ a = \"a\", b = \"s0\" }}, {{ a = \"b\", b = \"s0\" }}, {{ a = \"s0\", b = \"s1\" }}, {{ a = \"z\", b = \"s1\", rate = \"10G\" }}]\n\
+             [switch.config.buffer]\nsize = \"4MiB\"\n[switch.config.port_defaults]\nmtu = 1600\npfc = {{ enable = [3], rx = \"{rx}\" }}\n\
+             [[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"60KB\"\n\
+             [[workload]]\nkind = \"incast\"\nto = \"z\"\nbytes = \"400KB\"\n"
+        ))
+        .unwrap();
+        let named = "): s0 went on sending when it was paused, since it does not obey pauses of priority 3. Remedy: `rx = ";
+        assert_eq!(report.why.iter().any(|why| why.contains(named)), is_deaf, "{rx}: {:#?}", report.why);
+        assert_eq!(report.frames_dropped > 0, is_deaf, "{rx}");
+        assert!(!report.why.iter().any(|why| why.contains("raise headroom")), "{rx}: {:#?}", report.why);
+    }
 }
 
 /// A refusal names the key and its line, of the profile that knows few, too.

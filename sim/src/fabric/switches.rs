@@ -231,7 +231,13 @@ fn in_words_of_the_file(
                 range(key.into(), time.0.to_string(), why)
             }
             _ => {
-                let error = FabricError::Switch(format!("{message}; {remedy}"));
+                // Ports are called by their numbers, of which switches have more and fewer.
+                let whose = if d.rule == "port.unknown" {
+                    format!("switch {}: ", plan.names[node])
+                } else {
+                    String::new()
+                };
+                let error = FabricError::Switch(format!("{whose}{message}; {remedy}"));
                 match spec.source.same_line(text, d.span.start, &["switch", "config"]) {
                     None => error,
                     line => FabricError::At { file: spec.source.file.clone(), line, error: Box::new(error) },

@@ -8,7 +8,7 @@ use crate::fabric::deadlock::{self, Holding, Place};
 use crate::fabric::orders;
 use crate::fabric::policy::Policy;
 use crate::fabric::rclink;
-use crate::fabric::reasons::{CirclePause, Context, DeafHost};
+use crate::fabric::reasons::{CirclePause, Context, DeafPeer};
 use crate::fabric::report::{
     FlowResult, FlowShare, HeadroomPool, HostResult, InputMemory, MarkingQueue, PortResult, Report, Sample,
     Spread, SwitchResult,
@@ -19,10 +19,11 @@ use crate::fabric::spec::{FlowControlKind, Protocol};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::{Pause, TimelineRecorder};
+use crate::fabric::topology::End;
 use crate::fabric::workload::{self, Carriage, Planned, is_finite};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_config::{Config, Trust};
+use weir_config::{Config, PfcRx, PortConfig, PortPfc, Trust};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::mmu::{Admission, PERSISTENT, PgIx, QueueIx};
@@ -31,6 +32,7 @@ use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
 use weir_endpoint::flow::{HeldBack, Received, Sent, Unanswered};
+use weir_inc::peer::PeerCounters;
 
 /// Depth of a port's queues over time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,7 +187,8 @@ impl Fabric<'_> {
         let dropped = parts().map(|part| part.conservation().dropped);
         let context = Context {
             config: self.switches.iter().next().map(|s| Config::clone(&s.config)),
-            deaf: self.deaf_hosts(),
+            deaf: self.deaf_peers(),
+            silent: self.silent_ports(),
             notes: [
                 workload::notes(&self.plan, self.spec.stop_time.0, self.flows.iter()),
                 congestion::notes(self.flows.iter()),
@@ -264,33 +267,63 @@ impl Fabric<'_> {
         parts.flat_map(|(part, ports)| (0..ports).map(|i| part.stats(PortId(i as u16))))
     }
 
-    /// Ports of switches that paused a host which does not obey, and lost what it went on sending, by switch and port.
-    pub(super) fn deaf_hosts(&self) -> BTreeMap<(String, usize), DeafHost> {
+    /// Ports of switches that lost frames of lossless groups, by switch and port, with the frames that each group lost.
+    fn losing_ports(&self) -> impl Iterator<Item = (usize, usize, &PortConfig, [u64; PRIORITIES])> {
+        let there = move |(s, _): &(usize, &SwitchNode)| self.there[self.plan.hosts + s];
+        let ports = |(s, node): (usize, _)| {
+            let node: &SwitchNode = node;
+            let lost = move |i| node.part(i).stats(PortId(i as u16)).pg_drops;
+            node.config.ports.iter().enumerate().map(move |(i, port)| (s, i, port, lost(i)))
+        };
+        let ports = self.switches.iter().enumerate().filter(there).flat_map(ports);
+        ports.filter(|(_, _, port, lost)| (0..PRIORITIES).any(|pg| port.pgs[pg].lossless && lost[pg] > 0))
+    }
+
+    /// Priorities of whose pauses the peer of a port of a switch takes notice, a bit each.
+    fn obeyed_by_peer(&self, s: usize, port: usize) -> u8 {
+        let End { node, port } = self.dirs[self.out[self.plan.hosts + s][port]].to;
+        let Some(peer) = node.checked_sub(self.plan.hosts) else { return self.obeyed[node] };
+        let PortPfc { enable, rx, .. } = self.switches[peer].config.ports[port].pfc;
+        match rx {
+            PfcRx::Enabled => enable,
+            PfcRx::All => u8::MAX,
+            PfcRx::Link | PfcRx::None => 0,
+        }
+    }
+
+    /// Ports of switches that paused a peer which does not obey, and lost what it went on sending, by switch and port.
+    pub(super) fn deaf_peers(&self) -> BTreeMap<(String, usize), DeafPeer> {
         let mut deaf = BTreeMap::new();
-        for (s, node) in self.switches.iter().enumerate() {
-            let name = &self.plan.names[self.plan.hosts + s];
-            if !self.there[self.plan.hosts + s] {
-                continue;
-            }
-            for (i, port) in node.config.ports.iter().enumerate() {
+        for (s, i, port, refused) in self.losing_ports() {
+            let (id, obeyed) = (PortId(i as u16), self.obeyed_by_peer(s, i));
+            let sent = self.switches[s].part(i).gauges(id, self.ns()).pfc_tx_xoff;
+            let group = |p: usize| usize::from(port.maps.pfc_to_pg[p]);
+            let ignored = |p: &usize| {
+                (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0 && refused[group(*p)] > 0
+            };
+            let priorities: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
+            if !priorities.is_empty() {
+                let groups: BTreeSet<usize> = priorities.iter().map(|p| group(*p)).collect();
+                let lost = groups.into_iter().map(|group| refused[group]).sum();
                 let peer = self.dirs[self.out[self.plan.hosts + s][i]].to.node;
-                let Some(obeyed) = self.obeyed.get(peer) else { continue };
-                let sent = &node.part(i).gauges(PortId(i as u16), self.ns()).pfc_tx_xoff;
-                let refused = &node.part(i).stats(PortId(i as u16)).pg_drops;
-                let group = |p: usize| usize::from(port.maps.pfc_to_pg[p]);
-                let ignored = |p: &usize| {
-                    (port.pfc.enable & !obeyed) >> p & 1 == 1 && sent[*p] > 0 && refused[group(*p)] > 0
-                };
-                let priorities: Vec<usize> = (0..PRIORITIES).filter(ignored).collect();
-                if !priorities.is_empty() {
-                    let groups: BTreeSet<usize> = priorities.iter().map(|p| group(*p)).collect();
-                    let lost = groups.into_iter().map(|group| refused[group]).sum();
-                    let host = self.plan.names[peer].clone();
-                    deaf.insert((name.clone(), i), DeafHost { host, priorities, lost });
-                }
+                let (name, is_host) = (self.plan.names[peer].clone(), peer < self.plan.hosts);
+                let place = (self.plan.names[self.plan.hosts + s].clone(), i);
+                deaf.insert(place, DeafPeer { name, is_host, priorities, lost });
             }
         }
         deaf
+    }
+
+    /// Ports of switches that lost lossless frames and ask nobody to stop for any group of which they lost some, by switch and port.
+    fn silent_ports(&self) -> BTreeSet<(String, usize)> {
+        let is_silent = |port: &PortConfig, lost: [u64; PRIORITIES]| {
+            let told = |p: usize| port.pfc.tx && port.pfc.enable >> p & 1 == 1;
+            let is_told =
+                |pg: usize| (0..PRIORITIES).any(|p| told(p) && usize::from(port.maps.pfc_to_pg[p]) == pg);
+            (0..PRIORITIES).all(|pg| lost[pg] == 0 || !port.pgs[pg].lossless || !is_told(pg))
+        };
+        let silent = self.losing_ports().filter(|(_, _, port, lost)| is_silent(port, *lost));
+        silent.map(|(s, i, ..)| (self.plan.names[self.plan.hosts + s].clone(), i)).collect()
     }
 
     /// Who is held back at the end by switches that hold nothing of theirs, in sentences.
@@ -464,16 +497,31 @@ impl Fabric<'_> {
         told.into_iter().collect()
     }
 
-    /// What a flow's sender has done, the rate it may send at, and what its receiver has seen. A rank is both.
+    /// What a flow's sender has done, the rate it may send at, and what its receiver has seen. A rank is both, and so is its engine.
     fn progress(&self, planned: &Planned) -> (Sent, Option<u64>, Received) {
         let (from, to) = (&self.hosts[planned.from], &self.hosts[planned.to]);
         let Some(started) = self.started.of(planned.flow.id) else { return Default::default() };
         if let Some(rank) = planned.seat.and_then(|seat| from.rank(seat)) {
-            let (sent, rate) = rank.sent();
-            return (sent, rate, rank.received());
+            let ((mut sent, rate), mut received) = (rank.sent(), rank.received());
+            if let Some(seen) = self.seen_by_engine(planned) {
+                sent.resent += seen.retransmitted;
+                sent.timeouts += seen.timeouts;
+                received.marked += seen.ce;
+            }
+            return (sent, rate, received);
         }
         let (sent, rate) = from.sent(started.sender, started.nth);
         (sent, rate, to.received(started.receiver, started.nth))
+    }
+
+    /// What the engine that a rank sends to has seen of it.
+    fn seen_by_engine(&self, planned: &Planned) -> Option<PeerCounters> {
+        let seat = planned.seat?;
+        let engine = *self.collectives.stops(seat, planned.from).first()?;
+        let (job, _) = self.collectives.engines(seat).find(|(_, node)| *node == engine)?;
+        let peers = self.hosts[engine].as_engine()?.job(job)?.peers();
+        let rank = peers.iter().find(|peer| peer.path.dst == self.plan.macs[planned.from])?;
+        Some(rank.counters)
     }
 
     /// No data is on its way: what has been sent and has not come will not come. Hosts ask about credits, and answer, for as long as
@@ -531,7 +579,7 @@ impl Fabric<'_> {
 
     pub(super) fn switch_result(&self, s: usize) -> SwitchResult {
         let node = &self.switches[s];
-        let span = self.now.saturating_sub(self.spec.measure_from.0.saturating_mul(PS)).max(1);
+        let span = self.now.saturating_sub(self.spec.measure_from.0.saturating_mul(PS));
         let buffer = &node.config.buffer;
         let memory = |i: usize| {
             let (own, peak) = (buffer.of_port(i), node.part(i).admission().headroom_peak());
@@ -587,7 +635,7 @@ impl Fabric<'_> {
                     None => stats.tx_packets,
                 },
                 queue_max: node.gauges[i].max,
-                queue_mean: Some((node.gauges[i].integral / u128::from(span)) as u64),
+                queue_mean: node.gauges[i].integral.checked_div(span.into()).map(|mean| mean as u64),
                 marked: all(|stats| stats.ecn_marked.iter().sum()),
                 drops: reasons.map(|(reason, count)| (reason.name(), count)).collect(),
                 pfc_tx_xoff: pfc.xoff_frames,

@@ -234,12 +234,13 @@ impl World<'_> {
              which congestion control finds a rate are not played."
         )];
         all.extend(workload::notes(&self.plan, self.spec.stop_time.0, self.flows.iter()));
-        let idle = match self.spec.level {
-            Level::Hybrid => Vec::new(),
-            Level::Packet | Level::Flow => scope::idle_keys(self.spec, self.operations.follows_sends()),
-        };
+        let idle = scope::idle_keys(self.spec, self.operations.follows_sends());
         if !idle.is_empty() {
-            all.push(format!("Keys of the file without an effect at flow level: {}.", idle.join(", ")));
+            let place = match self.spec.level {
+                Level::Hybrid => "on flows that are not played",
+                Level::Packet | Level::Flow => "at flow level",
+            };
+            all.push(format!("Keys of the file without an effect {place}: {}.", idle.join(", ")));
         }
         let mut links: Vec<&LinkResult> =
             report.links.iter().filter(|link| link.bottleneck_milli > Some(0)).collect();
