@@ -173,7 +173,7 @@ fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
         ctx.error(profile.xon_at, "profile.xon", message, format!("set xon below {point}"));
     } else if pg.xon > pg.reserved {
         let message = format!(
-            "in a full buffer the limit of `{}` falls to its reserve of {}, below xon = {}: it would pause and resume in turns",
+            "where others have filled the shared buffer `{}` pauses at its reserve of {}, below xon = {}: it would pause and resume in turns",
             profile.name, pg.reserved, pg.xon
         );
         ctx.warn(
@@ -185,8 +185,10 @@ fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
     }
     if pg.xon_offset >= point {
         let message = format!(
-            "xon_offset = {} reaches below the Xoff point {point} of `{}`: it resumes only when empty",
-            pg.xon_offset, profile.name
+            "xon_offset = {} reaches below the Xoff point {point} of `{}`: it resumes only {}",
+            pg.xon_offset,
+            profile.name,
+            if pg.xon > 0 { "at `xon`" } else { "when empty" }
         );
         ctx.warn(profile.at, "profile.xon_offset", message, format!("set xon_offset below {point}"));
     }

@@ -268,7 +268,13 @@ fn dev_24_xon_below_xoff() {
     assert!(d.message.contains("xon = 104096") && d.message.contains("Xoff = 104096"), "{d}");
     only_warning(&profile("static_th = 1_000_000\nxon = 5_000"), "profile.xon");
     assert!(load_roce(&profile("static_th = 1_000_000\nxon = 4_096")).unwrap().warnings.is_empty());
-    only_warning(&profile("static_th = 1_000_000\nxon_offset = \"2MB\""), "profile.xon_offset");
+    let d = only_warning(&profile("static_th = 1_000_000\nxon_offset = \"2MB\""), "profile.xon_offset");
+    assert!(d.message.ends_with("it resumes only when empty"), "{d}");
+    let d = only_warning(
+        &profile("static_th = 1_000_000\nxon = 4_096\nxon_offset = \"2MB\""),
+        "profile.xon_offset",
+    );
+    assert!(d.message.ends_with("it resumes only at `xon`"), "{d}");
 }
 
 #[test]
@@ -281,7 +287,8 @@ fn ecn_must_act_before_pfc() {
     let d = only_error("[[wred]]\nname = \"roce\"\nkmin = \"500KB\"\n", "wred.order");
     assert!(d.message.contains("kmin = 500000") && d.message.contains("kmax = 400000"), "{d}");
     // Never drop what is lossless: sonic-buildimage #27606.
-    only_error("[[wred]]\nname = \"roce\"\nwred_drop = true\n", "wred.drop");
+    let d = only_error("[[wred]]\nname = \"roce\"\nwred_drop = true\n", "wred.drop");
+    assert!(d.to_string().contains("wred_drop = true"), "{d}");
 }
 
 #[test]
@@ -317,6 +324,20 @@ fn marking_begins_before_pfc_however_many_ports_are_congested() {
                 assert!(full / 2 - wred.kmin <= 1 && wred.kmax < full, "{} {} {full}", wred.kmin, wred.kmax);
             }
         }
+    }
+    // With static thresholds of more than there is together the shared buffer is empty before any of them.
+    for (th, part) in [("50%", 8), ("100%", 8), ("5%", 20)] {
+        let ports: String = (0..8)
+            .map(|i| format!("[[port]]\nname = \"p{i}\"\ndevice = \"net_null{i}\"\nrate = \"25G\"\n"))
+            .collect();
+        let text = format!(
+            "[qos]\npreset = \"roce-lossless\"\n{ports}[buffer]\nsize = \"20MiB\"\n[[buffer.profile]]\nname = \"lossless\"\nstatic_th = \"{th}\"\n\
+             [[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"80%\"\n"
+        );
+        let config = load("t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
+        let full = 4096 + config.buffer.shared / part;
+        let kmin = config.ports[0].queues[3].wred.unwrap().kmin;
+        assert!(kmin.abs_diff(full / 2) <= 4, "{th}: {kmin} of {full}");
     }
     // A size is the operator's: told with the numbers.
     assert!(crowd(2, "\"100KB\"", "\"400KB\"").warnings.is_empty());
@@ -559,6 +580,8 @@ fn schedulers() {
         only_error(&with("cir = \"15G\"").replace("queues =", "ports = \"p1\"\nqueues ="), "scheduler.cir");
     assert!(d.message.contains("30G") && d.message.contains("25G"), "{d}");
     only_warning(&with("type = \"STRICT\"\nweight = 3"), "scheduler.weight");
+    // The weight of the preset is not the file's to remove.
+    assert!(load_roce("[[scheduler]]\nname = \"roce\"\ntype = \"STRICT\"\n").unwrap().warnings.is_empty());
     let two = |kind: &str, queues: &str| {
         format!(
             "[[scheduler]]\nname = \"t\"\ntype = \"{kind}\"\n[[queue]]\nqueues = \"{queues}\"\nscheduler = \"t\"\n"

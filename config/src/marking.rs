@@ -28,24 +28,38 @@ pub(super) fn xoff_point(pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared)
 }
 
-/// A shared buffer when every lossless group of the ports that receive into it is full: N users settle at a / (1 + N a) of it
-/// (formats table R5), after those with a static threshold have taken theirs.
+/// A shared buffer when every lossless group of the ports that receive into it is full: those with a static threshold have taken theirs,
+/// or as much as there is for each, and N others settle at a / (1 + N a) of what is left (formats table R5).
 struct Crowd {
     /// Lossless groups.
     groups: usize,
     /// Size of the shared buffer.
     shared: u64,
-    /// Bytes nobody holds then: what the groups' shares are multiples of.
+    /// Shared bytes that there are for each group with a static threshold.
+    each: u64,
+    /// Bytes nobody holds then: what the shares of groups with a dynamic threshold are multiples of.
     free: u64,
 }
 
 impl Crowd {
     fn of(ports: &[PortConfig], shared: u64) -> Self {
         let all = || ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless);
-        let taken = all().fold(0u64, |sum, pg| match pg.shared {
-            SharedLimit::Static(bytes) => sum.saturating_add(bytes),
-            SharedLimit::Dynamic(_) => sum,
-        });
+        let mut fixed: Vec<u64> = all()
+            .filter_map(|pg| match pg.shared {
+                SharedLimit::Static(bytes) => Some(bytes),
+                SharedLimit::Dynamic(_) => None,
+            })
+            .collect();
+        fixed.sort_unstable();
+        let (mut each, mut left) = (u64::MAX, shared);
+        for (nth, bytes) in fixed.iter().enumerate() {
+            let share = left / (fixed.len() - nth) as u64;
+            if *bytes > share {
+                (each, left) = (share, 0);
+                break;
+            }
+            left -= bytes;
+        }
         // In units of 2^-8, the smallest share there is.
         let shares: u128 = all()
             .filter_map(|pg| match pg.shared {
@@ -53,14 +67,13 @@ impl Crowd {
                 SharedLimit::Static(_) => None,
             })
             .sum();
-        let left = u128::from(shared.saturating_sub(taken));
-        Self { groups: all().count(), shared, free: (left * 256 / (256 + shares)) as u64 }
+        Self { groups: all().count(), shared, each, free: (u128::from(left) * 256 / (256 + shares)) as u64 }
     }
 
     /// Fill at which this group reaches Xoff then.
     fn xoff_point(&self, pg: &PgConfig) -> u64 {
         let part = match pg.shared {
-            SharedLimit::Static(bytes) => bytes.min(self.shared),
+            SharedLimit::Static(bytes) => bytes.min(self.each),
             SharedLimit::Dynamic(n) if n >= 0 => self.free << n,
             SharedLimit::Dynamic(n) => self.free >> n.unsigned_abs(),
         };
@@ -135,7 +148,7 @@ pub(super) fn resolve(
             {
                 let message = format!(
                     "`{}` marks everything from kmax = {kmax}, but group {g} of port `{}` reaches Xoff at {xoff} even alone: \
-                     PFC acts before ECN",
+                     PFC acts before every frame is marked",
                     wred.name, ports[p].name
                 );
                 let remedy = format!("lower kmax below {xoff}, or raise buffer.size or dynamic_th");
@@ -162,7 +175,7 @@ pub(super) fn resolve(
                     wred.name
                 );
                 let remedy = "set wred_drop = false, or bind it to lossy queues only";
-                ctx.error(wred.at, "wred.drop", message, remedy);
+                ctx.error(wred.drop_at, "wred.drop", message, remedy);
             }
             ports[port].queues[queue].wred = Some(WredConfig {
                 kmin,

@@ -4,7 +4,7 @@ use crate::link_local::LACP;
 use crate::{
     Config, FormatConfig, LagConfig, LagHash, LldpMode, MarkPoint, MirrorConfig, MirrorDirection,
     MirrorTarget, PgConfig, PortConfig, QueueConfig, SchedulerType, SharedLimit, Voq, WatchdogAction,
-    queue_of, turns_of,
+    WredConfig, queue_of, turns_of,
 };
 use weir_dataplane::classify::{self, Classifier, MapError, TrustSource};
 use weir_dataplane::ecn::{MarkAt, Wred, q32_from_millionths};
@@ -217,7 +217,7 @@ fn port_params(
         learning: port.learning,
         learn_limit: port.learn_limit.unwrap_or(u32::MAX),
         queues: queue_schedules(port),
-        mark: port.queues.map(|q| marking(&q)),
+        mark: std::array::from_fn(|queue| config.marking_of(port, queue).map(marking)),
         early_drop: port.queues.map(|q| early_drop(&q)),
         react: ReactConfig {
             rate: bit_rate,
@@ -267,9 +267,8 @@ fn schedule(queue: usize, config: &QueueConfig) -> QueueSchedule {
     QueueSchedule { discipline, level, cir: s.cir, pir: s.pir }
 }
 
-fn marking(queue: &QueueConfig) -> Option<Wred> {
-    let wred = queue.wred.filter(|w| w.ecn != crate::EcnMode::None)?;
-    Some(Wred {
+fn marking(wred: WredConfig) -> Wred {
+    Wred {
         kmin: wred.kmin,
         kmax: wred.kmax,
         pmax: q32_from_millionths(wred.pmax),
@@ -277,7 +276,7 @@ fn marking(queue: &QueueConfig) -> Option<Wred> {
             MarkPoint::Dequeue => MarkAt::Dequeue,
             MarkPoint::Enqueue => MarkAt::Enqueue,
         },
-    })
+    }
 }
 
 /// Never on a lossless queue (F7).

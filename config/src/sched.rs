@@ -20,6 +20,8 @@ pub(super) struct Wred {
     pub wred_drop: bool,
     /// Where `kmax` stands, or the profile.
     pub at: Span,
+    /// Where `wred_drop` does.
+    pub drop_at: Span,
 }
 
 /// What a queue is bound to: index of the marking profile, where the binding stands.
@@ -134,7 +136,8 @@ pub(super) fn read(
 fn read_scheduler(ctx: &mut Ctx<'_>, s: &Section<'_>) -> SchedulerConfig {
     let kind = s.or(ctx, "type", &SchedulerType::KIND, SchedulerType::Dwrr, "fair in bytes");
     let weight = s.int_or(ctx, "weight", 1..=100, 1, "equal shares");
-    if kind.v == SchedulerType::Strict && s.raw(ctx, "weight").is_some() {
+    // That of a preset nobody can remove.
+    if kind.v == SchedulerType::Strict && matches!(weight.origin, super::Origin::File { .. }) {
         let at = weight.span;
         ctx.warn(at, "scheduler.weight", "a STRICT queue has no weight", "remove it, or use type = \"DWRR\"");
     }
@@ -168,6 +171,7 @@ fn read_wred(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Wred {
     let why = "scaled with the rate of the port";
     let kmin = s.or(ctx, "kmin", &THRESHOLD, Threshold::Auto, why);
     let kmax = s.or(ctx, "kmax", &THRESHOLD, Threshold::Auto, why);
+    let wred_drop = s.or(ctx, "wred_drop", &BOOL, false, "never drops");
     Wred {
         name,
         kmin: kmin.v,
@@ -175,8 +179,9 @@ fn read_wred(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Wred {
         pmax: s.or(ctx, "pmax", &SHARE, 200_000, "HPCC's 20% at kmax").v,
         ecn: s.or(ctx, "ecn", &EcnMode::KIND, EcnMode::Ecn, "marks ECT frames").v,
         mark: s.or(ctx, "mark", &MarkPoint::KIND, MarkPoint::Dequeue, "the freshest signal there is").v,
-        wred_drop: s.or(ctx, "wred_drop", &BOOL, false, "never drops").v,
+        wred_drop: wred_drop.v,
         at: kmax.span,
+        drop_at: wred_drop.span,
     }
 }
 

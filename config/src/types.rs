@@ -146,6 +146,12 @@ impl LagConfig {
 }
 
 impl Config {
+    /// How frames of `queue` of a port are marked; `None`: never, as they have no field of the kind that is to be.
+    pub fn marking_of(&self, port: &PortConfig, queue: usize) -> Option<WredConfig> {
+        let of_frames = self.formats[port.format].ecn;
+        port.queues[queue].wred.filter(|wred| wred.ecn != EcnMode::None && wred.ecn == of_frames)
+    }
+
     /// What a port does with LLDP.
     pub fn lldp_of(&self, port: &PortConfig) -> LldpMode {
         if self.lldp.enable { port.lldp } else { LldpMode::Off }

@@ -12,7 +12,7 @@ use crate::mirror_files::MirrorFileReading;
 use crate::times::Times;
 use std::sync::Arc;
 use weir_config::{
-    AdminStatus, Config, EcnMode, FlowExport, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit,
+    AdminStatus, Config, FlowExport, LagConfig, LoopAlarm, MirrorConfig, PortConfig, SharedLimit,
     pause_response, turns_of,
 };
 use weir_dataplane::drops::DROP_REASONS;
@@ -222,8 +222,8 @@ impl SwitchInfo {
             }),
             vlans: port.vlans.clone(),
             storm_control: port.storm_control,
-            marking: port.queues.map(|queue| {
-                let wred = queue.wred.filter(|w| w.ecn != EcnMode::None)?;
+            marking: std::array::from_fn(|queue| {
+                let wred = config.marking_of(port, queue)?;
                 Some(Marking { kmin: wred.kmin, kmax: wred.kmax, pmax: wred.pmax })
             }),
         };

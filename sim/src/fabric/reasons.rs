@@ -306,7 +306,9 @@ fn no_mark(report: &Report, config: &Config) -> Option<String> {
     // The one whose frames were chosen, that went furthest beyond where its own marking begins, or that was the longest.
     let longest = queues.max_by_key(|(_, _, q)| (q.chosen, q.depth.saturating_sub(q.kmin), q.depth));
     let Some((switch, port, MarkingQueue { queue, depth, is_alone, kmin, mark, chosen })) = longest else {
-        return Some("Nothing was marked: no queue has a marking profile.".into());
+        return Some(
+            "Nothing was marked: no queue has a marking profile whose `ecn` its frames have.".into(),
+        );
     };
     let place = format!("queue {queue} of {} port {}", switch.name, port.port);
     let (begins, met) = match mark {

@@ -108,6 +108,24 @@ fn why_there_is_no_pfc_is_said_as_it_is() {
     );
 }
 
+/// Marks are of the field that the profile names, or there are none; and nobody is sent to look at depths for that.
+#[test]
+fn what_frames_have_no_field_for_is_not_marked() {
+    for (ecn, marks) in [("ecn", true), ("tc", false), ("none", false)] {
+        let report = play(&format!(
+            "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n[[switch.config.wred]]\nname = \"roce\"\n\
+             ecn = \"{ecn}\"\nkmin = 5000\nkmax = 6000\n[[workload]]\nkind = \"incast\"\nto = \"h2\"\nbytes = \"300KB\"\n"
+        ))
+        .unwrap();
+        let said = report
+            .why
+            .iter()
+            .any(|why| why.contains("no queue has a marking profile whose `ecn` its frames have"));
+        assert_eq!((report.marks() > 0, said), (marks, !marks), "{ecn}: {:#?}", report.why);
+        assert_eq!(report.flows.iter().any(|f| f.marked > Some(0)), marks);
+    }
+}
+
 /// A switch that does not obey is named, and no headroom is asked for.
 #[test]
 fn a_switch_that_goes_on_sending_when_it_is_paused_is_named() {

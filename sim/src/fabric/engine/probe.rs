@@ -609,7 +609,7 @@ impl Fabric<'_> {
             };
             let (headroom_peak, headroom) = used.max_by_key(share).unwrap_or((0, 0));
             let marks = |queue: usize| {
-                let wred = node.config.ports[i].queues[queue].wred?;
+                let wred = node.config.marking_of(&node.config.ports[i], queue)?;
                 // Of a crossbar some of it has left the inputs, and is charged to nobody.
                 let charged = node.core.is_none().then_some(g.queue_peak[queue]);
                 let held = |queue: usize| {
