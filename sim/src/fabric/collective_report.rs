@@ -4,6 +4,7 @@ use super::computations::{Began, Computations, Span};
 use super::graph::{Collective, Part};
 use super::report::{FlowResult, quoted};
 use super::topology::Plan;
+use super::ways::{Load, Ways};
 use super::workload::Planned;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -219,15 +220,28 @@ pub(super) struct Known {
     /// When it arrived, ns. `None`: when its start and its time say. Where both lie between two nanoseconds they are rounded each by
     /// itself.
     pub done: Option<Nanos>,
-    /// Time its host was held back while it was sent, ns.
-    pub paused: Nanos,
+    /// Bytes on the wire, and the rate at which they go at most, bit/s.
+    pub wire: u64,
+    pub pace: u64,
+    /// What it takes alone right behind another message of its queue pair, ns.
+    pub behind: Nanos,
+    pub held: PauseTotals,
     /// The cause of what it took longer than alone for no other cause.
     pub slowed: LateBy,
 }
 
+/// Time the host of a message had been held back by PFC when the message could be sent, and when it had arrived, ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PauseTotals {
+    pub begin: Nanos,
+    pub end: Nanos,
+}
+
 impl Known {
     /// Of a message that was not held back, and takes longer than alone for `slowed`.
-    pub fn of(plan: &Plan, planned: &Planned, part: Part, slowed: LateBy) -> Self {
+    pub fn of(ways: &Ways<'_>, planned: &Planned, part: Part, slowed: LateBy) -> Self {
+        let plan = ways.plan;
+        let Load { wire, pace, slowest } = ways.load(planned);
         // An engine is no rank: it has no line of its own here.
         let to = if planned.seat.is_some() { planned.from } else { planned.to };
         Self {
@@ -238,10 +252,18 @@ impl Known {
             start: planned.flow.start,
             to_engine: planned.seat.is_some(),
             done: None,
-            paused: 0,
+            wire,
+            pace,
+            behind: takes(wire, pace.min(slowest)),
+            held: PauseTotals::default(),
             slowed,
         }
     }
+}
+
+/// Nanoseconds that so many bytes take at a rate.
+fn takes(bytes: u64, rate: u64) -> Nanos {
+    (u128::from(bytes) * 8_000_000_000 / u128::from(rate.max(1))) as Nanos
 }
 
 /// How computations began, by their hosts and ends.
@@ -319,36 +341,41 @@ impl Sent<'_> {
         Wait { computed: start.max(from) - since, late, since }
     }
 
-    /// The rate of the slower of its lines, bit/s.
+    /// The rate of the slower of its lines, bit/s, or its own.
     fn rate(&self) -> u64 {
         let [from, to] = self.known.lines;
-        from.rate.min(to.rate)
+        from.rate.min(to.rate).min(self.known.pace)
     }
 
     /// What it takes longer for the line of its sender and that of its receiver than for the best, ns: a slower rate is that of the slower
-    /// end.
-    fn lines(&self, course: &Course<'_>) -> [Nanos; 2] {
-        let payload = u128::from(self.flow.bytes.unwrap_or(0)) * 8_000_000_000;
-        let takes = |rate: u64| payload / u128::from(rate.max(1));
-        let slower = (takes(self.rate()) - takes(course.best.rate)) as Nanos;
-        let [from, to] = self.known.lines.map(|line| line.delay.0 - course.best.delay.0);
-        let is_of_sender = self.known.lines[0].rate == self.rate();
+    /// end, and a cable is waited for by the first of several messages, not by one that is behind another.
+    fn lines(&self, course: &Course<'_>, is_behind: bool) -> [Nanos; 2] {
+        let best = course.best.rate.min(self.known.pace);
+        let slower = takes(self.known.wire, self.rate()) - takes(self.known.wire, best);
+        let longer = |line: HostLine| if is_behind { 0 } else { line.delay.0 - course.best.delay.0 };
+        let [from, to] = self.known.lines.map(longer);
+        let is_of_sender = self.known.lines[0].rate <= self.known.lines[1].rate;
         if is_of_sender { [from + slower, to] } else { [from, to + slower] }
     }
 
-    /// What it lost on its way since `from`, and by what. `begun`: an engine has heard of all ranks.
-    fn lost(&self, course: &Course<'_>, from: Nanos, begun: Nanos) -> [(LateBy, Nanos); 4] {
+    /// What it lost on its way, behind the message before it on its queue pair, if it waited for one, and by what. `begun`: an engine has
+    /// heard of all ranks.
+    fn lost(&self, course: &Course<'_>, ahead: Option<&Sent<'_>>, begun: Nanos) -> [(LateBy, Nanos); 4] {
+        let start = self.flow.start_ns.unwrap_or(0);
+        let from = ahead.and_then(Sent::end).map_or(start, |end| end.max(start));
+        let alone = if ahead.is_some() { self.known.behind } else { self.flow.ideal_ns.unwrap_or(0) };
         let taken = self.end().unwrap_or(0).saturating_sub(from);
         let waited = if self.known.to_engine { begun.saturating_sub(from) } else { 0 };
-        let excess = taken.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited);
-        let paused = self.known.paused.min(excess);
+        let excess = taken.saturating_sub(alone).saturating_sub(waited);
+        let PauseTotals { begin, end } = self.known.held;
+        let begin = ahead.map_or(begin, |ahead| begin.max(ahead.known.held.end));
+        let paused = end.saturating_sub(begin).min(excess);
         let rest = excess - paused;
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
-        let (rate, best) = (self.rate(), course.best);
+        let (rate, best) = (self.rate(), course.best.rate.min(self.known.pace));
         // What waits in front of a slower line would have waited less, too.
-        let waited =
-            (u128::from(queued) * u128::from(best.rate - rate) / u128::from(best.rate.max(1))) as Nanos;
-        let line: Nanos = self.lines(course).into_iter().sum();
+        let waited = (u128::from(queued) * u128::from(best - rate) / u128::from(best.max(1))) as Nanos;
+        let line: Nanos = self.lines(course, ahead.is_some()).into_iter().sum();
         [
             (LateBy::Retransmission, resent),
             (LateBy::Pause, paused),
@@ -361,15 +388,15 @@ impl Sent<'_> {
     fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (LateBy, Nanos) {
         let Wait { computed, late, .. } = self.wait(course, since);
         let before = [(LateBy::Start, late), (LateBy::Compute, computed)];
-        let lost = self.lost(course, self.flow.start_ns.unwrap_or(0), begun);
+        let lost = self.lost(course, None, begun);
         let most = before.into_iter().chain(lost).rev().max_by_key(|(_, ns)| *ns);
         most.filter(|(_, ns)| *ns > 0).unwrap_or((LateBy::None, 0))
     }
 
     /// What each of its hosts has of so much that it lost by this cause: of lines, as each takes longer than the best.
-    fn parts(&self, course: &Course<'_>, (cause, ns): (LateBy, Nanos)) -> [(u32, Nanos); 2] {
+    fn parts(&self, course: &Course<'_>, is_behind: bool, (cause, ns): (LateBy, Nanos)) -> [(u32, Nanos); 2] {
         let (from, to) = self.known.ends;
-        let [of_from, of_to] = if cause == LateBy::Line { self.lines(course) } else { [1, 0] };
+        let [of_from, of_to] = if cause == LateBy::Line { self.lines(course, is_behind) } else { [1, 0] };
         let of_to = (u128::from(ns) * u128::from(of_to) / u128::from(of_from + of_to).max(1)) as Nanos;
         [(from, ns - of_to), (to, of_to)]
     }
@@ -381,7 +408,7 @@ impl Sent<'_> {
 
     /// Who is most to blame for what it lost most time by.
     fn blamed(&self, course: &Course<'_>, lost: (LateBy, Nanos)) -> Straggler {
-        let [from, to] = self.parts(course, lost);
+        let [from, to] = self.parts(course, false, lost);
         let (host, ns) = if to.1 > from.1 { to } else { from };
         self.straggler(host, lost.0, ns)
     }
@@ -503,27 +530,29 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         let this = (message.end()?, message.flow.id);
         let at = pair.partition_point(|(end, m)| (*end, m.flow.id) < this);
         let (end, before) = *pair.get(at.checked_sub(1)?)?;
-        (Some(end) > message.flow.start_ns).then_some((end, before))
+        (Some(end) > message.flow.start_ns).then_some(before)
     };
     let mut added: BTreeMap<(u32, LateBy), (Nanos, Sent<'_>)> = BTreeMap::new();
     let (mut at, mut left) = (Some(last), all.len());
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
+        let ahead = ahead(&message);
         let mut add = |cause, ns| {
-            for (host, ns) in message.parts(course, (cause, ns)).into_iter().filter(|(_, ns)| *ns > 0) {
+            let parts = message.parts(course, ahead.is_some(), (cause, ns));
+            for (host, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
                 added.entry((host, cause)).or_insert((0, message)).0 += ns;
             }
         };
-        if let Some((end, before)) = ahead(&message) {
-            message.lost(course, end, begun).into_iter().for_each(|(cause, ns)| add(cause, ns));
-            at = Some(before);
+        let lost = message.lost(course, ahead.as_ref(), begun);
+        lost.into_iter().for_each(|(cause, ns)| add(cause, ns));
+        if ahead.is_some() {
+            at = ahead;
             continue;
         }
         let host = message.known.ends.0;
         let wait = message.wait(course, from);
         let before = [(LateBy::Start, wait.late), (LateBy::Compute, wait.computed)];
-        let lost = message.lost(course, message.flow.start_ns.unwrap_or(0), begun);
-        before.into_iter().chain(lost).for_each(|(cause, ns)| add(cause, ns));
+        before.into_iter().for_each(|(cause, ns)| add(cause, ns));
         // Whose rank began late waited for nobody. What takes no time at all would be found again.
         let before = || arrivals.get(&(host, wait.since)).or_else(|| acknowledged(host, wait.since));
         let before = (wait.late == 0).then(before).flatten();

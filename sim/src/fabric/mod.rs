@@ -286,6 +286,8 @@ mod sentence_tests;
 #[cfg(test)]
 mod sprayed_tests;
 #[cfg(test)]
+mod straggler_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod theory_tests;

@@ -30,6 +30,17 @@ pub(super) struct Ways<'a> {
     pub routes: &'a Routes,
 }
 
+/// What a flow is to its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    /// All its frames, bytes on the wire.
+    pub wire: u64,
+    /// The rate at which they are sent at most, bit/s: that of its workload, or of no line.
+    pub pace: u64,
+    /// The rate of the slowest link it must pass, bit/s.
+    pub slowest: u64,
+}
+
 /// A flow as a stream that shares its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream {
@@ -174,6 +185,22 @@ impl Ways<'_> {
             }
         };
         ps(time).div_ceil(PS)
+    }
+
+    /// What a flow is to its path; sprayed, its ends are all that it must pass.
+    pub fn load(&self, planned: &Planned) -> Load {
+        let legs = self.legs(planned.from, &[planned.to], planned.path);
+        let Frames { full, last, before, .. } = self.frames(planned, legs.first());
+        let rates = legs.iter().map(|leg| leg.dir.rate.bps());
+        let slowest = match self.spec.routing.mode {
+            RoutingMode::Ecmp => rates.min(),
+            RoutingMode::Spray => rates.clone().next().into_iter().chain(rates.last()).min(),
+        };
+        Load {
+            wire: before.saturating_mul(full).saturating_add(last),
+            pace: self.pace(planned).unwrap_or(u64::MAX),
+            slowest: slowest.unwrap_or(1),
+        }
     }
 
     /// The same flow as a stream, whose last frame arrives when it does frame by frame. What is sent at a pace of its own is all

@@ -1,6 +1,7 @@
 //! A fabric of real switches in virtual time.
 
 use super::FabricError;
+use super::collective_report::PauseTotals;
 use super::computations::Computations;
 use super::play::{Progress, Undivided, bytes_of};
 use super::report::Report;
@@ -8,7 +9,6 @@ use super::spec::FabricSpec;
 use section::Section;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use weir_dataplane::types::Nanos;
 use world::Fabric;
 
 mod core;
@@ -47,7 +47,7 @@ pub(super) fn run(
 /// What of a part of a fabric its report does not say.
 pub(super) struct SectionFacts {
     /// For how long hosts of flows that are parts of collectives were held back meanwhile, ns, by the new number of the flow.
-    pub paused: BTreeMap<u32, Nanos>,
+    pub paused: BTreeMap<u32, PauseTotals>,
     /// What has become of computations.
     pub computations: Computations,
 }

@@ -2,6 +2,7 @@
 
 use super::event_loop::Event;
 use super::world::Fabric;
+use crate::fabric::collective_report::PauseTotals;
 use crate::fabric::computations::Computations;
 use crate::fabric::graph::OpId;
 use crate::fabric::operations::Due;
@@ -37,10 +38,9 @@ impl Fabric<'_> {
         self.add_pause(flow, now);
     }
 
-    /// Its host was held back for so long by now.
+    /// Its host was held back for so long by now, when it can be sent, or has arrived.
     pub(super) fn add_pause(&mut self, flow: u32, now: Nanos) {
-        let before = self.paused.entry(flow).or_default();
-        *before = now - *before;
+        self.paused.entry(flow).or_insert(PauseTotals { begin: now, end: now }).end = now;
     }
 
     /// All bytes of a flow have arrived.

@@ -257,8 +257,8 @@ impl Fabric<'_> {
 
     /// What is known of a part of a collective.
     fn known(&self, planned: &Planned) -> Option<Known> {
-        let paused = self.paused.get(&planned.flow.id).copied().unwrap_or(0);
-        planned.part.map(|part| Known { paused, ..Known::of(&self.plan, planned, part, LateBy::Queue) })
+        let held = self.paused.get(&planned.flow.id).copied().unwrap_or_default();
+        planned.part.map(|part| Known { held, ..Known::of(&self.ways(), planned, part, LateBy::Queue) })
     }
 
     /// Counters of all ports of all switches.

@@ -9,6 +9,7 @@ use super::numbers::Numbers;
 use super::probe::Gauge;
 use super::section::Section;
 use crate::fabric::collective::{Collectives, lay_out_with_engines};
+use crate::fabric::collective_report::PauseTotals;
 use crate::fabric::congestion::Telemetry;
 use crate::fabric::faults::Faults;
 use crate::fabric::graph::Collective;
@@ -207,9 +208,8 @@ pub(super) struct Fabric<'a> {
     pub(super) orders: Orders,
     /// What is reported together, and the numbers of its workloads.
     pub(super) reported: Vec<(usize, Collective)>,
-    /// Time the host of each flow had been held back when it started and, once it was delivered, since then, ns. Of parts of
-    /// collectives only.
-    pub(super) paused: BTreeMap<u32, Nanos>,
+    /// How long the host of each flow had been held back. Of parts of collectives only.
+    pub(super) paused: BTreeMap<u32, PauseTotals>,
     pub(super) queue: Queue<Event>,
     /// Buffer policies measure over windows of this length.
     pub(super) window: Option<Duration>,

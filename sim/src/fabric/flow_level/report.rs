@@ -50,11 +50,11 @@ impl World<'_> {
                 played.zip(std::mem::take(&mut report.flows).into_iter().zip(0..))
             {
                 flows[id as usize] = FlowResult { id, level: Some(Level::Packet), ..result };
-                let paused = facts.paused.get(&number).copied().unwrap_or(0);
+                let held = facts.paused.get(&number).copied().unwrap_or_default();
                 let known = parts[id as usize].as_mut();
                 known
                     .into_iter()
-                    .for_each(|known| *known = Known { paused, slowed: LateBy::Queue, done: None, ..*known });
+                    .for_each(|known| *known = Known { held, slowed: LateBy::Queue, done: None, ..*known });
             }
             timeline = std::mem::take(&mut report.timeline);
             computations.extend(facts.computations);
@@ -92,7 +92,7 @@ impl World<'_> {
     /// What a flow is a part of.
     fn part(&self, planned: &Planned) -> Option<Known> {
         let done = known(self.outcomes[planned.flow.id as usize].done);
-        planned.part.map(|part| Known { done, ..Known::of(&self.plan, planned, part, LateBy::Contention) })
+        planned.part.map(|part| Known { done, ..Known::of(&self.ways(), planned, part, LateBy::Contention) })
     }
 
     fn flow_result(&self, planned: &Planned, open: &BTreeMap<u32, &Sending>) -> FlowResult {

@@ -1,0 +1,104 @@
+//! Who held up a collective, and by how much: the same frames at the same times are as late whatever messages they are parts of.
+
+use super::import_tests::{folder, play_in};
+use super::{CollectiveResult, collective_report::Straggler};
+
+/// What rank 0 sends rank 1 by one queue pair, in so many messages, behind a computation.
+fn in_pieces(pieces: u32, bytes: u32, compute_ns: u32) -> String {
+    let computed = format!("{{\"rank\":0,\"id\":0,\"op\":\"compute\",\"ns\":{compute_ns}}}\n");
+    let messages = (1..=pieces).map(|id| {
+        let size = bytes / pieces;
+        format!(
+            "{{\"rank\":0,\"id\":{id},\"op\":\"send\",\"to\":1,\"bytes\":{size},\"tag\":{id},\"after\":[0]}}\n\
+             {{\"rank\":1,\"id\":{id},\"op\":\"recv\",\"from\":0,\"tag\":{id}}}\n"
+        )
+    });
+    [computed].into_iter().chain(messages).collect()
+}
+
+/// Plays the operations at hosts h0 and h1 of a fabric.
+fn play(fabric: &str, operations: &str, beside: &str) -> CollectiveResult {
+    let dir = folder(&[("o.jsonl", operations)]);
+    let text = format!(
+        "name = \"s\"\nstop_time = \"50ms\"\n{fabric}[[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nhosts = [\"h0\", \"h1\"]\n{beside}"
+    );
+    let report = play_in(dir.path(), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    report.collectives.into_iter().next().unwrap()
+}
+
+fn straggler(of: &CollectiveResult) -> &Straggler {
+    of.figures.straggler.as_ref().unwrap()
+}
+
+fn time(of: &CollectiveResult) -> u64 {
+    of.figures.time_ns.unwrap()
+}
+
+#[test]
+fn another_flow_is_felt_alike_by_one_message_and_by_many() {
+    let beside = "[[workload]]\nkind = \"flow\"\nfrom = \"h2\"\nto = \"h1\"\nbytes = \"20MB\"\n";
+    for (level, cause) in [("packet", "queue"), ("flow", "contention")] {
+        let star = format!("level = \"{level}\"\n[topology]\nkind = \"star\"\nhosts = 3\n");
+        for pieces in [1, 10, 100, 250] {
+            let file = in_pieces(pieces, 4_000_000, 10_000);
+            let (alone, shared) = (play(&star, &file, ""), play(&star, &file, beside));
+            let (late, longer) = (straggler(&shared), time(&shared) - time(&alone));
+            assert_eq!((late.host.as_str(), late.cause), ("h0", cause), "{level} {pieces}: {late:?}");
+            assert!(late.late_ns.abs_diff(longer) < longer / 50, "{level} {pieces}: {late:?} of {longer}");
+        }
+    }
+}
+
+/// A long cable is waited for once; a slow line by headers, preambles and gaps, too.
+#[test]
+fn lines_cost_what_they_cost() {
+    let of = |level: &str, payload: u32, line: &str, pieces: u32| {
+        let custom = format!(
+            "level = \"{level}\"\n[topology]\nkind = \"custom\"\nhosts = [\"h0\", \"h1\", \"h2\"]\nswitches = [\"s\"]\n\
+             links = [{{ a = \"h0\", b = \"s\"{line} }}, {{ a = \"h1\", b = \"s\" }}, {{ a = \"h2\", b = \"s\" }}]\n[host]\npayload = {payload}\n"
+        );
+        play(&custom, &in_pieces(pieces, 1_000_000, 1_000), "")
+    };
+    for level in ["packet", "flow"] {
+        for (payload, line) in
+            [(1000, ", delay = \"100us\""), (64, ", rate = \"50G\""), (4096, ", rate = \"50G\"")]
+        {
+            let whole = time(&of(level, payload, line, 1)) - time(&of(level, payload, "", 1));
+            for pieces in [1, 10, 50] {
+                let slow = of(level, payload, line, pieces);
+                let late = straggler(&slow);
+                let near = late.late_ns.abs_diff(whole) < whole / 50;
+                assert!(
+                    late.cause == "line" && late.host == "h0" && near,
+                    "{level} {line} {pieces}: {late:?} of {whole}"
+                );
+            }
+        }
+    }
+}
+
+/// Nobody is held back for longer than its host was.
+#[test]
+fn pauses_are_counted_once() {
+    let chain = "[topology]\nkind = \"chain\"\nswitches = 4\nhosts_per_switch = 4\n[host]\npayload = 1000\n[switch.config.buffer]\nsize = \"3MiB\"\n\
+                 [[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -3\n";
+    let beside =
+        "[[workload]]\nkind = \"incast\"\nto = \"h12\"\nbytes = \"300KB\"\nsenders = 11\nstart = \"5us\"\n";
+    let at = |pieces: u32| {
+        let dir = folder(&[("o.jsonl", &*in_pieces(pieces, 3_000_000, 0))]);
+        let text = format!(
+            "name = \"s\"\nstop_time = \"50ms\"\n{chain}[[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nhosts = [\"h0\", \"h12\"]\n{beside}"
+        );
+        play_in(dir.path(), &text).unwrap()
+    };
+    for pieces in [1, 3, 30] {
+        let report = at(pieces);
+        let paused = report.hosts.iter().find(|host| host.name == "h0").unwrap().paused_ns[3];
+        let late = straggler(&report.collectives[0]);
+        assert!(
+            paused > 0 && late.cause == "pause" && late.late_ns <= paused,
+            "{pieces}: {late:?} of {paused}"
+        );
+        assert!(late.late_ns > paused * 9 / 10, "{pieces}: {late:?} of {paused}");
+    }
+}
