@@ -46,10 +46,13 @@ pub(super) struct Load {
 pub(super) struct Stream {
     /// All its frames, bytes on the wire.
     pub wire: u64,
-    /// Those of its last frame where it is not sent at the flow's pace but as fast as its links let it; else 0.
+    /// Those of its last frame where there are others and the flow has a pace: it is there as soon as its links let it, though the next flow
+    /// of its queue pair keeps the pace behind it. Else 0.
     pub last: u64,
-    /// From the end of its sending to the effect of its last frame.
+    /// From the end of what is sent before that to the effect of its last frame.
     pub rest: Ps,
+    /// What all of it takes on the last link.
+    pub on_last_link: Ps,
 }
 
 /// The frames of a flow as its sender lets them go.
@@ -72,7 +75,7 @@ impl Frames {
 }
 
 /// Picoseconds that so many bytes take.
-fn takes(bytes: u128, rate: u64) -> u128 {
+pub(super) fn takes(bytes: u128, rate: u64) -> u128 {
     bytes * 8 * 1_000_000_000_000 / u128::from(rate)
 }
 
@@ -203,19 +206,17 @@ impl Ways<'_> {
         }
     }
 
-    /// The same flow as a stream, whose last frame arrives when it does frame by frame. What is sent at a pace of its own is all
-    /// but the last frame, which has the line for itself.
+    /// The same flow as a stream, whose last frame arrives when it does frame by frame.
     pub fn stream(&self, planned: &Planned) -> Stream {
         let legs = self.legs(planned.from, &[planned.to], planned.path);
-        let Frames { full, last, before, .. } = self.frames(planned, legs.first());
-        let slowest = legs.iter().map(|leg| leg.dir.rate.bps()).min().unwrap_or(1);
-        let pace = self.pace(planned).filter(|pace| *pace < slowest);
-        let wire = before.saturating_mul(full).saturating_add(last);
-        let sent_last = if pace.is_some() { last } else { 0 };
-        let sending =
-            takes((wire - sent_last).into(), pace.unwrap_or(slowest)) + takes(sent_last.into(), slowest);
+        let (Load { wire, pace, slowest }, Frames { last, before, .. }) =
+            (self.load(planned), self.frames(planned, legs.first()));
+        let pace = if before > 0 { pace } else { u64::MAX };
+        let last = if pace < slowest { last } else { 0 };
+        let sending = takes((wire - last).into(), pace.min(slowest));
         let rest = self.takes_alone(planned, &legs).saturating_sub(sending);
-        Stream { wire, last: sent_last, rest: ps(rest) }
+        let last_link = legs.last().map_or(1, |leg| leg.dir.rate.bps());
+        Stream { wire, last, rest: ps(rest), on_last_link: ps(takes(wire.into(), last_link)) }
     }
 
     /// From the making of a frame of so many bytes on the wire to its effect, alone.

@@ -99,6 +99,7 @@ impl World<'_> {
         let flow = &planned.flow;
         let outcome = self.outcomes[flow.id as usize];
         let (packets, arrived) = match open.get(&flow.id) {
+            _ if outcome.done != NEVER => (flow.packets(), flow.packets()),
             Some(sending) => {
                 // Whole frames. All but the last one are alike.
                 let frame = self.ways().frame_bytes(planned, flow.payload.into());
@@ -106,7 +107,6 @@ impl World<'_> {
                 let (sent, arrived) = self.progress(sending);
                 (frames(sent), frames(arrived))
             }
-            None if outcome.done != NEVER => (flow.packets(), flow.packets()),
             None => (0, 0),
         };
         FlowResult {

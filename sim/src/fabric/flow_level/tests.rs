@@ -1,6 +1,7 @@
 //! Flow level beside the same file frame by frame.
 
 use super::world::World;
+use crate::fabric::import_tests::{folder, play_in};
 use crate::fabric::{FabricError, FlowsFormat, Progress, Report, Spread, load, load_in, run, run_with};
 use std::ops::ControlFlow;
 
@@ -419,4 +420,64 @@ fn what_frames_alone_could_say_is_refused_and_what_has_no_effect_is_named() {
     assert_eq!(tables.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["flows.csv", "links.csv"]);
     let page = report.to_html();
     assert!(page.contains("\"level\":\"flow\"") && page.contains("bottlenecks()"));
+}
+
+/// The pace of a workload is kept from message to message of a queue pair, and nothing overtakes what is before it there.
+#[test]
+fn messages_of_a_queue_pair_keep_their_pace_and_their_order() {
+    let in_pieces = |sizes: &[u64]| -> String {
+        let one = |(id, bytes): (usize, &u64)| {
+            format!(
+                "{{\"rank\":0,\"id\":{id},\"op\":\"send\",\"to\":1,\"bytes\":{bytes},\"tag\":{id}}}\n\
+                 {{\"rank\":1,\"id\":{id},\"op\":\"recv\",\"from\":0,\"tag\":{id}}}\n"
+            )
+        };
+        sizes.iter().enumerate().map(one).collect()
+    };
+    let of = |level: &str, topology: &str, keys: &str, sizes: &[u64]| -> Vec<u64> {
+        let dir = folder(&[("o.jsonl", &*in_pieces(sizes))]);
+        let text = format!(
+            "name = \"t\"\nlevel = \"{level}\"\nstop_time = \"20ms\"\n{topology}[[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\n{keys}"
+        );
+        let report = play_in(dir.path(), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        report.flows.iter().map(|f| f.start_ns.unwrap() + f.fct_ns.unwrap()).collect()
+    };
+    let star = "[topology]\nkind = \"star\"\nhosts = 3\n[host]\npayload = 1000\n";
+    for pieces in [1, 10, 100, 500, 1000] {
+        let sizes = vec![1_000_000 / pieces; pieces as usize];
+        let [packets, flows, hybrid] = ["packet", "flow", "hybrid"]
+            .map(|level| of(level, star, "hosts = [\"h0\", \"h1\"]\nrate = \"1G\"\n", &sizes));
+        let near = packets.iter().zip(&flows).all(|(a, b)| a.abs_diff(*b) <= 2);
+        assert!(near && flows == hybrid, "{pieces}: {:?} {:?}", packets.last(), flows.last());
+    }
+    let tree = "[topology]\nkind = \"fat_tree\"\nk = 4\n[link]\nrate = \"25G\"\n[host]\npayload = 4096\n";
+    for sizes in [&[4096, 1][..], &[40960, 1, 1], &[4096, 64, 4096, 64, 1], &[1, 4096, 1]] {
+        let [packets, flows] =
+            ["packet", "flow"].map(|level| of(level, tree, "hosts = [\"h0\", \"h15\"]\n", sizes));
+        let near = packets.iter().zip(&flows).all(|(a, b)| a.abs_diff(*b) <= 2);
+        assert!(near, "{sizes:?}: {packets:?} {flows:?}");
+    }
+}
+
+/// What has a pace shares a link without a bottleneck as long as the paces leave room.
+#[test]
+fn paced_flows_are_congested_where_their_paces_are_more_than_the_link() {
+    let of = |level: &str, rates: [u32; 2]| {
+        let flow = |from: &str, gbps: u32| {
+            format!(
+                "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"h2\"\nbytes = \"1MB\"\nrate = \"{gbps}G\"\n"
+            )
+        };
+        let topology = "kind = \"star\"\nhosts = 4\n[link]\nrate = \"100G\"";
+        let flows = flow("h0", rates[0]) + &flow("h1", rates[1]);
+        at_level(level, &file(topology, &flows))
+    };
+    for (rates, shared) in [([30, 50], false), ([20, 21], false), ([60, 50], true)] {
+        let report = of("flow", rates);
+        assert_eq!(report.links.iter().any(|link| link.bottleneck_milli > Some(0)), shared, "{rates:?}");
+        if !shared {
+            let (a, b) = (fct(&report), fct(&of("packet", rates)));
+            assert!(a.iter().zip(&b).all(|(a, b)| a.abs_diff(*b) <= 200), "{rates:?}: {a:?} {b:?}");
+        }
+    }
 }

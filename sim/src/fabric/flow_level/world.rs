@@ -16,15 +16,14 @@ use crate::fabric::spec::FabricSpec;
 use crate::fabric::time::{PS, Ps, Queue};
 use crate::fabric::timeline::{MAX_RATES, TimelineRecorder};
 use crate::fabric::topology::Plan;
-use crate::fabric::ways::{Stream, Ways};
+use crate::fabric::ways::{self, Load, Stream, Ways};
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
 use crate::fabric::{FabricError, idle};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use weir_dataplane::types::{Nanos, wire_bytes};
-use weir_endpoint::flow::Pace;
+use weir_endpoint::flow::{Flow, Pace};
 
 /// Rounds between two looks at the progress.
 const ROUNDS_PER_STEP: u64 = 1 << 10;
@@ -41,6 +40,10 @@ enum Event {
     Computed { op: u32 },
     /// The last byte of a flow has arrived.
     Delivered { flow: u32 },
+    /// The last frame of a flow that has a pace has arrived, unless it was held up.
+    Due { flow: u32 },
+    /// The pace of a flow lets the next one of its queue pair go.
+    Next { flow: u32 },
     /// Its sender knows.
     Acknowledged { flow: u32 },
 }
@@ -63,21 +66,23 @@ struct Stint {
     since: Ps,
     /// When all of it had been sent, or [`NEVER`].
     until: Ps,
-    /// Bytes on the wire.
-    wire: u64,
 }
 
 /// A flow that is being sent, or on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
     pub flow: u32,
-    /// The last frame of a flow that has a pace follows the others at the rate that the links have for it.
-    stints: [Option<Stint>; 2],
+    /// All of it but the last frame of a flow that has a pace. That is there as soon as its links let it, and what is behind it on its
+    /// queue pair keeps the pace.
+    stint: Stint,
+    last: Option<Stint>,
     /// Bytes on the wire, and those of them that are such a last frame.
     pub wire: u64,
-    last: u64,
-    /// From the end of its sending to the arrival of its last byte.
+    last_wire: u64,
+    /// From the end of its first stint to the arrival of its last byte, if nothing holds up what follows.
     rest: Ps,
+    /// What all of it takes on its last link.
+    on_last_link: Ps,
 }
 
 /// What became of a flow.
@@ -87,6 +92,16 @@ pub(super) struct Outcome {
     pub start: Ps,
     /// Its last byte arrived, or [`NEVER`].
     pub done: Ps,
+}
+
+/// By how much so many bytes are late that are sent at a pace, bit/s, after `time`. Rates of links are whole numbers: a byte is nothing.
+fn lateness(bytes: u64, pace: u64, time: Ps) -> Ps {
+    if time_of(bytes + 1, pace) >= time { 0 } else { time - time_of(bytes, pace) }
+}
+
+/// Picoseconds that so many bytes take at a rate, bit/s.
+fn time_of(bytes: u64, rate: u64) -> Ps {
+    Ps::try_from(ways::takes(bytes.into(), rate)).unwrap_or(Ps::MAX)
 }
 
 /// How long a link has been a bottleneck that several flows share.
@@ -124,6 +139,8 @@ pub(super) struct World<'a> {
     pub under_way: BTreeMap<u32, Sending>,
     /// Queue pairs that send a flow, by the number of their first, and the flows that wait for it.
     busy: BTreeMap<u32, VecDeque<u32>>,
+    /// When what they sent last arrives, if it has not.
+    arrivals: BTreeMap<u32, Ps>,
     pub contention: Vec<Contention>,
     pub timeline: TimelineRecorder,
     /// What each flow adds to on the timeline.
@@ -184,6 +201,7 @@ impl<'a> World<'a> {
             sending: BTreeMap::new(),
             under_way: BTreeMap::new(),
             busy: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
             timeline: TimelineRecorder::new(Vec::new(), names),
             lane_of,
             now: 0,
@@ -259,7 +277,7 @@ impl<'a> World<'a> {
     fn play_round(&mut self) {
         while let Some((_, bundle)) = self.ends.first().copied().filter(|(end, _)| *end == self.now) {
             self.events += 1;
-            self.end_sending(bundle);
+            self.end_stint(bundle);
         }
         while let Some((.., event)) = self.queue.pop_before((self.now, u64::MAX)) {
             self.events += 1;
@@ -269,12 +287,9 @@ impl<'a> World<'a> {
                 Event::Start { flow } => self.start(flow),
                 Event::Computed { op } => self.operations.computed(op, now, &mut at),
                 Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
-                Event::Delivered { flow } => {
-                    self.operations.received(flow, now, &mut at);
-                    self.arrived(flow);
-                    self.outcomes[flow as usize].done = self.now;
-                    self.done += 1;
-                }
+                Event::Delivered { flow } => self.delivered(flow),
+                Event::Due { flow } => self.due(flow),
+                Event::Next { flow } => self.send_next(flow),
             }
         }
         for share in self.rates.settle() {
@@ -309,19 +324,20 @@ impl<'a> World<'a> {
     fn begin_sending(&mut self, flow: u32) {
         let planned = &self.flows[flow as usize];
         let ways = self.ways();
-        let Stream { wire, last, rest } = ways.stream(planned);
+        let Stream { wire, last, rest, on_last_link } = ways.stream(planned);
         let path = ways.path(planned.from, planned.to, planned.path).map(|dir| dir as u32).collect();
+        // A frame that is alone has no pace, but for what is behind it.
         let pace = match planned.flow.pace {
-            Pace::Fixed(rate) => Some(units(rate)),
+            Pace::Fixed(rate) if planned.flow.packets() > 1 => Some(units(rate)),
             _ => None,
         };
-        let mut sending = Sending { flow, stints: [None; 2], wire, last, rest };
-        sending.stints[0] = Some(self.join(&sending, (path, pace), wire - last));
+        let stint = self.join((flow, wire, rest), (path, pace), wire - last);
+        let sending = Sending { flow, stint, last: None, wire, last_wire: last, rest, on_last_link };
         self.sending.insert(flow, sending);
     }
 
-    /// So many bytes of a flow are sent as part of the bundle of this kind from now on.
-    fn join(&mut self, sending: &Sending, key: Key, wire: u64) -> Stint {
+    /// So many bytes `wire` of a flow, which has `all`, are sent as part of the bundle of this kind from now on.
+    fn join(&mut self, (flow, all, rest): (u32, u64, Ps), key: Key, wire: u64) -> Stint {
         let number = self.bundle_of.get(&key).copied().unwrap_or_else(|| {
             let bundle = Bundle::new(key.clone(), self.now);
             let number = match self.unused.pop() {
@@ -337,15 +353,14 @@ impl<'a> World<'a> {
             self.bundle_of.insert(key, number);
             number
         });
-        let (flow, rest) = (sending.flow, sending.rest);
         let lane = self.lane_of[flow as usize];
-        let parts = (self.flows[flow as usize].flow.bytes, sending.wire);
+        let parts = (self.flows[flow as usize].flow.bytes, all);
         let begin = self.with_bundle(number, |bundle, now| {
             lane.into_iter().for_each(|lane| bundle.draws(lane, parts, true));
             bundle.join(flow, wire, rest, now)
         });
         self.share(number);
-        Stint { bundle: number, begin: begin.unwrap_or(0), since: self.now, until: NEVER, wire }
+        Stint { bundle: number, begin: begin.unwrap_or(0), since: self.now, until: NEVER }
     }
 
     /// One flow more of a bundle has its part of the links.
@@ -393,60 +408,126 @@ impl<'a> World<'a> {
         Some(done)
     }
 
-    /// The next flow of a bundle has been sent, or all of it that has a pace.
-    fn end_sending(&mut self, bundle: u32) {
-        let Some(flow) = self.with_bundle(bundle, Bundle::leave).flatten() else { return };
-        self.unshare(bundle);
+    /// A stint of the next flow of a bundle is over.
+    fn end_stint(&mut self, number: u32) {
+        let Some(flow) = self.with_bundle(number, Bundle::leave).flatten() else { return };
+        self.unshare(number);
         let Some(mut sending) = self.sending.remove(&flow) else { return };
-        let now = self.now;
-        sending.stints.iter_mut().flatten().filter(|at| at.until == NEVER).for_each(|at| at.until = now);
         if let Some(lane) = self.lane_of[flow as usize] {
             let parts = (self.flows[flow as usize].flow.bytes, sending.wire);
-            self.with_bundle(bundle, |bundle, _| bundle.draws(lane, parts, false));
+            self.with_bundle(number, |bundle, _| bundle.draws(lane, parts, false));
         }
-        let path = self.bundles[bundle as usize].as_ref().map(|bundle| Arc::clone(&bundle.key.0));
-        let Some(path) = path else { return };
-        if sending.last > 0 && sending.stints[1].is_none() {
-            sending.stints[1] = Some(self.join(&sending, (path, None), sending.last));
-            self.sending.insert(flow, sending);
+        if let Some(last) = &mut sending.last {
+            last.until = self.now;
+            return self.end_sending(sending);
+        }
+        sending.stint.until = self.now;
+        let Some(key) = self.bundles[number as usize].as_ref().map(|bundle| bundle.key.clone()) else {
             return;
-        }
-        let planned = &self.flows[sending.flow as usize];
-        let Planned { flow, from, to, src_port, pair, .. } = *planned;
-        for link in path.iter() {
+        };
+        let packets = self.flows[flow as usize].flow.packets();
+        for link in key.0.iter() {
             let line = &mut self.lines[*link as usize];
-            (line.carried, line.bytes) = (line.carried + flow.packets(), line.bytes + sending.wire);
+            (line.carried, line.bytes) = (line.carried + packets, line.bytes + sending.wire);
         }
-        let arrival = self.now.saturating_add(sending.rest);
-        self.queue.push(arrival, Event::Delivered { flow: flow.id });
-        self.under_way.insert(flow.id, sending);
-        if self.operations.follows_sends() {
-            let known = if flow.transport.is_reliable() {
-                let path = routes::roce_flow(hosts::ip(to), hosts::ip(from), src_port);
-                arrival.saturating_add(self.ways().frame(to, from, path, wire_bytes(ACK_BYTES)))
-            } else {
-                self.now
-            };
-            self.queue.push(known, Event::Acknowledged { flow: flow.id });
+        if sending.last_wire == 0 {
+            return self.end_sending(sending);
         }
+        let Sending { wire, last_wire, rest, .. } = sending;
+        sending.last = Some(self.join((flow, wire, rest), key, last_wire));
+        self.queue.push(self.now.saturating_add(rest), Event::Due { flow });
+        self.sending.insert(flow, sending);
+    }
+
+    /// All of a flow has been sent, and when it arrives is known.
+    fn end_sending(&mut self, sending: Sending) {
+        let Sending { flow, stint, last, rest, on_last_link, last_wire, .. } = sending;
+        let planned = &self.flows[flow as usize];
+        let (pair, Load { wire, pace, slowest }) = (planned.pair, self.ways().load(planned));
+        let paced_alone = if planned.flow.packets() == 1 { wire } else { 0 };
+        if self.outcomes[flow as usize].done == NEVER {
+            let late = last.map_or(0, |last| {
+                let late = lateness(last_wire, pace, self.now - last.since);
+                // What waits for others leaves behind them all, as fast as its link is, not at its pace.
+                late + late.min(time_of(last_wire, pace) - time_of(last_wire, slowest))
+            });
+            // Nothing overtakes what is before it on its queue pair.
+            let behind = self.arrivals.get(&pair).map_or(0, |before| before.saturating_add(on_last_link));
+            let arrival = stint.until.saturating_add(rest).saturating_add(late).max(behind).max(self.now);
+            self.queue.push(arrival, Event::Delivered { flow });
+            self.arrivals.insert(pair, arrival);
+            self.under_way.insert(flow, sending);
+            if !self.flows[flow as usize].flow.transport.is_reliable() {
+                self.queue.push(self.now, Event::Acknowledged { flow });
+            }
+        } else {
+            self.release_all(&sending);
+        }
+        let next = stint.since.saturating_add(time_of(paced_alone, pace));
+        match next > self.now {
+            true => self.queue.push(next, Event::Next { flow }),
+            false => self.send_next(flow),
+        }
+    }
+
+    /// The queue pair of a flow may send its next one.
+    fn send_next(&mut self, flow: u32) {
+        let pair = self.flows[flow as usize].pair;
         match self.busy.get_mut(&pair).and_then(VecDeque::pop_front) {
             Some(next) => self.begin_sending(next),
             None => drop(self.busy.remove(&pair)),
         }
     }
 
-    /// All of a flow has arrived: nobody asks what is under way.
-    fn arrived(&mut self, flow: u32) {
-        let Some(sending) = self.under_way.remove(&flow) else { return };
-        for stint in sending.stints.iter().flatten() {
-            let at = &mut self.bundles[stint.bundle as usize];
-            if let Some(bundle) = at {
-                bundle.open -= 1;
+    /// The last frame of a flow that has a pace arrives if nothing has held it up.
+    fn due(&mut self, flow: u32) {
+        let Some(sending) = self.sending.get(&flow) else { return };
+        let Some(last) = sending.last else { return };
+        let pace = self.ways().load(&self.flows[flow as usize]).pace;
+        let sent =
+            self.bundles[last.bundle as usize].as_ref().map_or(0, |b| b.clock_at(self.now)) - last.begin;
+        if lateness((sent / BYTE) as u64, pace, self.now - last.since) == 0 {
+            self.arrivals.insert(self.flows[flow as usize].pair, self.now);
+            self.delivered(flow);
+        }
+    }
+
+    fn delivered(&mut self, flow: u32) {
+        let (now, queue) = (self.now, &mut self.queue);
+        self.operations.received(flow, now, &mut |time, due: Due| queue.push(time, due.into()));
+        let Planned { flow: Flow { transport, .. }, from, to, src_port, pair, .. } =
+            self.flows[flow as usize];
+        if self.operations.follows_sends() && transport.is_reliable() {
+            let path = routes::roce_flow(hosts::ip(to), hosts::ip(from), src_port);
+            let known = now.saturating_add(self.ways().frame(to, from, path, wire_bytes(ACK_BYTES)));
+            self.queue.push(known, Event::Acknowledged { flow });
+        }
+        if let Some(sending) = self.under_way.remove(&flow) {
+            self.release_all(&sending);
+            if self.arrivals.get(&pair) == Some(&now) {
+                self.arrivals.remove(&pair);
             }
-            if let Some(bundle) = at.take_if(|bundle| bundle.open == 0) {
-                self.bundle_of.remove(&bundle.key);
-                self.unused.push(stint.bundle);
-            }
+        }
+        self.outcomes[flow as usize].done = now;
+        self.done += 1;
+    }
+
+    /// Nobody asks any more what a flow has sent with its bundles.
+    fn release_all(&mut self, sending: &Sending) {
+        for stint in [Some(sending.stint), sending.last].into_iter().flatten() {
+            self.release(stint.bundle);
+        }
+    }
+
+    /// Nobody asks any more what one of its flows has sent with a bundle.
+    fn release(&mut self, number: u32) {
+        let at = &mut self.bundles[number as usize];
+        if let Some(bundle) = at {
+            bundle.open -= 1;
+        }
+        if let Some(bundle) = at.take_if(|bundle| bundle.open == 0) {
+            self.bundle_of.remove(&bundle.key);
+            self.unused.push(number);
         }
     }
 
@@ -458,17 +539,17 @@ impl<'a> World<'a> {
 
     /// Bytes on the wire that a flow has sent by now, and those of them that have arrived.
     pub fn progress(&self, sending: &Sending) -> (u64, u64) {
-        let sent = |time: Ps| {
-            let of = |stint: &Stint| {
-                if stint.until <= time {
-                    return stint.wire;
-                }
-                let clock = self.bundles[stint.bundle as usize].as_ref().map_or(0, |b| b.clock_at(time));
-                if stint.since <= time { (clock.saturating_sub(stint.begin) / BYTE) as u64 } else { 0 }
-            };
-            sending.stints.iter().flatten().map(of).sum()
+        let Sending { stint, last, wire, last_wire, rest, .. } = sending;
+        let of = |stint: &Stint, wire: u64, time: Ps| {
+            if stint.until <= time {
+                return wire;
+            }
+            let clock = self.bundles[stint.bundle as usize].as_ref().map_or(0, |b| b.clock_at(time));
+            if stint.since <= time { (clock.saturating_sub(stint.begin) / BYTE) as u64 } else { 0 }
         };
-        (sent(self.now), self.now.checked_sub(sending.rest).map_or(0, sent))
+        let first = |time: Ps| of(stint, wire - last_wire, time);
+        let of_last = last.as_ref().map_or(0, |last| of(last, *last_wire, self.now));
+        (first(self.now) + of_last, self.now.checked_sub(*rest).map_or(0, first))
     }
 
     /// Puts what is still being sent onto the timeline, and counts it on its links.
@@ -477,9 +558,10 @@ impl<'a> World<'a> {
             // Nothing but what is drawn before.
             self.with_bundle(number, |_, _| ());
         }
-        for sending in self.sending.values() {
+        // With the first stint all of a flow was counted.
+        for sending in self.sending.values().filter(|sending| sending.last.is_none()) {
             let (bytes, _) = self.progress(sending);
-            let bundle = sending.stints[0].and_then(|stint| self.bundles[stint.bundle as usize].as_ref());
+            let bundle = self.bundles[sending.stint.bundle as usize].as_ref();
             for link in bundle.iter().flat_map(|bundle| bundle.key.0.iter()) {
                 self.lines[*link as usize].bytes += bytes;
             }
