@@ -254,7 +254,8 @@ impl Known {
             done: None,
             wire,
             pace,
-            behind: takes(wire, pace.min(slowest)),
+            // No message is late by a part of a nanosecond.
+            behind: takes(wire, pace.min(slowest)) + 1,
             held: PauseTotals::default(),
             slowed,
         }

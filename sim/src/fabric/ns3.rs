@@ -393,7 +393,7 @@ pub(super) fn run(
     let mut rates: Vec<u64> = plan.links.iter().map(|l| l.spec.rate.0).collect();
     sorted(&mut rates);
     let config = config(spec, &lines, &rates)?;
-    let (names, rate_names) = (port_names(&plan), lanes(&plan, &planned));
+    let (names, rate_names) = (port_names(&plan), lanes(&plan, &planned, 0..));
     let mut first = vec![0];
     for ports in &plan.ports[plan.hosts..] {
         first.push(first[first.len() - 1] + ports.len());

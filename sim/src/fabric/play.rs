@@ -128,13 +128,18 @@ pub(super) fn port_names(plan: &Plan) -> Vec<PortName> {
     ports.map(name).collect()
 }
 
-/// Names of the rates that are recorded, and which of them each flow adds to: flows if they are few,
+/// Names of the rates that are recorded, and which of them each flow adds to: flows, by these numbers, if they are few,
 /// else receiving hosts.
-pub(super) fn lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<usize>) {
+pub(super) fn lanes(
+    plan: &Plan,
+    flows: &[Planned],
+    numbers: impl Iterator<Item = u32>,
+) -> (Vec<String>, Vec<usize>) {
     if flows.len() <= MAX_RATES {
-        let name =
-            |f: &Planned| format!("flow {}: {} \u{2192} {}", f.flow.id, plan.names[f.from], plan.names[f.to]);
-        return (flows.iter().map(name).collect(), (0..flows.len()).collect());
+        let name = |(f, number): (&Planned, u32)| {
+            format!("flow {number}: {} \u{2192} {}", plan.names[f.from], plan.names[f.to])
+        };
+        return (flows.iter().zip(numbers).map(name).collect(), (0..flows.len()).collect());
     }
     let hosts = plan.names[..plan.hosts].iter().map(|name| format!("to {name}"));
     (hosts.collect(), flows.iter().map(|f| f.to).collect())

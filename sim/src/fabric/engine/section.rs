@@ -23,6 +23,11 @@ fn numbers(is_in: &[bool]) -> Vec<u32> {
 }
 
 impl Section {
+    /// The numbers that its flows have in the whole fabric.
+    pub fn flow_numbers(&self) -> Vec<u32> {
+        (0..).zip(&self.flows).filter(|(_, is_in)| **is_in).map(|(number, _)| number).collect()
+    }
+
     /// Its traffic, with numbers of flows and operations that follow one another. Collectives keep their numbers, by which flows name
     /// them; those that are not in it have no messages.
     pub fn traffic(&self, all: Traffic) -> Traffic {

@@ -327,7 +327,8 @@ impl<'a> Fabric<'a> {
         owners.sort_unstable();
         let operations = Operations::new(ops, flows.len());
         let orders = Orders::new(spec, &plan, &flows)?;
-        let (rates, rate_of) = lanes(&plan, &flows);
+        let numbers = section.map_or_else(|| (0..flows.len() as u32).collect(), Section::flow_numbers);
+        let (rates, rate_of) = lanes(&plan, &flows, numbers.into_iter());
         let timeline = TimelineRecorder::new(port_names(&plan), rates);
         let ports = |s: usize| plan.ports[plan.hosts..][..s].iter().map(Vec::len).sum();
         let first_port = (0..switches.len()).map(ports).collect();

@@ -81,6 +81,12 @@ fn flows_that_pass_no_congested_link_are_at_flow_level_and_others_are_not() {
         assert!(a.abs_diff(b) * 100 <= a, "{a} {b}");
     }
     assert!(says(&hybrid, "3 of 9 flows were played frame by frame, by "), "{:?}", hybrid.why);
+    // By their numbers in the file, which are not those in the played part.
+    let more = file("kind = \"fat_tree\"\nk = 4", &(flow("h12", "h13", "bytes = \"400KB\"") + &traffic));
+    let names = |level: &str| -> Vec<String> {
+        at_level(level, &more).timeline.rates.into_iter().map(|series| series.name).collect()
+    };
+    assert_eq!(names("hybrid"), names("packet")[1..4]);
     assert!(hybrid.switches.len() < packets.switches.len() && !hybrid.switches.is_empty());
     assert_eq!((hybrid.verdict, hybrid.collectives.len()), ("PASS", 1));
     assert_eq!(hybrid.collectives[0].steps.len(), packets.collectives[0].steps.len());

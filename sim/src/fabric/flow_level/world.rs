@@ -154,7 +154,7 @@ pub(super) struct World<'a> {
 
 /// The lanes to which most bytes go, with their names, and to which of them each flow adds.
 fn busiest_lanes(plan: &Plan, flows: &[Planned]) -> (Vec<String>, Vec<Option<usize>>) {
-    let (mut names, lane_of) = lanes(plan, flows);
+    let (mut names, lane_of) = lanes(plan, flows, 0..);
     let mut bytes = vec![0u64; names.len()];
     for (flow, lane) in flows.iter().zip(&lane_of) {
         bytes[*lane] = bytes[*lane].saturating_add(flow.flow.bytes);
