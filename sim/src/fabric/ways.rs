@@ -194,10 +194,10 @@ impl Ways<'_> {
     pub fn load(&self, planned: &Planned) -> Load {
         let legs = self.legs(planned.from, &[planned.to], planned.path);
         let Frames { full, last, before, .. } = self.frames(planned, legs.first());
-        let rates = legs.iter().map(|leg| leg.dir.rate.bps());
+        let rate = |leg: &Leg<'_>| leg.dir.rate.bps();
         let slowest = match self.spec.routing.mode {
-            RoutingMode::Ecmp => rates.min(),
-            RoutingMode::Spray => rates.clone().next().into_iter().chain(rates.last()).min(),
+            RoutingMode::Ecmp => legs.iter().map(rate).min(),
+            RoutingMode::Spray => legs.first().into_iter().chain(legs.last()).map(rate).min(),
         };
         Load {
             wire: before.saturating_mul(full).saturating_add(last),
