@@ -336,13 +336,12 @@ fn hpcc_params(h: &HpccSpec, line: u64, base_rtt: u64, bdp: u64) -> hpcc::Params
 
 /// Multiplier of the units of INT records: one for all, since a switch does not know whose record it writes. As the published
 /// runs have it of the line of their NICs, here of the fastest one that sends by it.
-fn int_multi(spec: &FabricSpec, fastest: u64) -> u64 {
+pub(super) fn int_multi(spec: &FabricSpec, fastest: u64, payload: u64) -> u64 {
     let usual = hpcc_params(&spec.host.hpcc, fastest, 0, 0).int_multi;
     if spec.host.hpcc.int_multi.is_some() {
         return usual;
     }
     // Steps of no unit are passed over: a frame has to be one at least.
-    let payload = u64::from(spec.host.payload);
     let frame = packet_bytes(spec, payload + u64::from(INT_BYTES)) - WIRE_OVERHEAD_BYTES;
     usual.min((frame / BYTES_UNIT).max(1))
 }
@@ -510,7 +509,7 @@ pub(super) fn set_paces(
     let base_rtt = spec.host.base_rtt.map_or(largest.rtt, |t| t.0).max(1);
     let line = |f: &Planned| plan.line_of(f.from);
     let fastest = flows.iter().filter(|f| f.cc == Congestion::Hpcc).map(line).max().unwrap_or(0);
-    let int_multi = int_multi(spec, fastest);
+    let int_multi = int_multi(spec, fastest, spec.host.payload.into());
     for f in flows.iter_mut().filter(|f| f.cc.hears_acks()) {
         f.base_rtt = base_rtt;
         let own = paths[&(f.from, f.to, f.path, header_bytes(spec, f.cc))];

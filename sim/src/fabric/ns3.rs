@@ -176,13 +176,18 @@ fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, Fab
     let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
     let constants = &spec.ns3;
     constants.check()?;
+    let fastest = lines.last().copied().unwrap_or(1);
+    let int_multi = congestion::int_multi(spec, fastest, constants.payload.0);
     let of_line = |line: u64| {
-        let (control, window) = congestion::published(&spec.host, cc, line, constants.payload.0)?;
+        let (mut control, window) = congestion::published(&spec.host, cc, line, constants.payload.0)?;
+        if let Control::Hpcc(params) = &mut control {
+            params.int_multi = int_multi;
+        }
         let control = constants.control(control)?;
         congestion::below_line_published(&control, line)?;
         Ok((control, window))
     };
-    let (control, window) = of_line(lines.last().copied().unwrap_or(1))?;
+    let (control, window) = of_line(fastest)?;
     let controls = lines.iter().map(|line| Ok((*line, of_line(*line)?.0)));
     let controls = controls.collect::<Result<Vec<_>, FabricError>>()?;
     let percent =

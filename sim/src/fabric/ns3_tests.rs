@@ -145,7 +145,30 @@ fn what_contradicts_the_profile_is_refused_with_the_line() {
     assert!(refused(&spec.replace("ns3-hpcc", "ns4")).contains("unknown variant `ns4`"));
 }
 
-/// As with `policy = "hpcc"`: headroom that holds frames of a circle does not empty, whatever the threshold is by then.
+/// Switches write INT records with one multiplier, and all senders read them with that.
+#[test]
+fn hpcc_has_one_multiplier_whatever_the_lines_of_its_senders() {
+    let of = |more: &str| {
+        let link = |host: usize, rate: &str| format!("{{ a = \"h{host}\", b = \"s\", rate = \"{rate}\" }}");
+        let links =
+            [link(0, "100G"), link(1, "25G"), link(2, "25G"), link(3, "25G"), link(4, "100G")].join(", ");
+        let flow = |from: &str, to: &str, bytes: &str| {
+            format!("[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nbytes = \"{bytes}\"\n")
+        };
+        let flows = flow("h1", "h3", "2MB") + &flow("h2", "h3", "2MB") + &flow("h0", "h4", "100KB");
+        let report = play(&format!(
+            "name = \"im\"\nprofile = \"ns3-hpcc\"\nstop_time = \"20ms\"\n[topology]\nkind = \"custom\"\n\
+             hosts = [\"h0\", \"h1\", \"h2\", \"h3\", \"h4\"]\nswitches = [\"s\"]\nlinks = [{links}]\n[host]\ncongestion_control = \"hpcc\"\n{more}{flows}"
+        ));
+        report.flows.iter().map(|f| (f.fct_ns.unwrap(), f.rate_bps)).collect::<Vec<_>>()
+    };
+    let usual = of("");
+    assert_eq!(usual, of("[host.hpcc]\nint_multi = 4\n"));
+    // Two share the line of h3: neither keeps all of its own.
+    assert!(usual[..2].iter().any(|(_, rate)| *rate < Some(20_000_000_000)), "{usual:?}");
+}
+
+/// As with `policy = \"hpcc\"`: headroom that holds frames of a circle does not empty, whatever the threshold is by then.
 #[test]
 fn the_ns3_profile_names_a_circle_that_stays_when_thresholds_have_risen() {
     let names =
