@@ -265,6 +265,17 @@ fn computations_begin_no_earlier_than_their_rank() {
         assert_eq!(later.end_ns, at_once.end_ns + 100_000, "{level}");
         let of_second = apart.flows.iter().filter(|f| f.from == "h1").map(|f| f.start_ns.unwrap());
         assert_eq!(of_second.min(), Some(80_000), "{level}");
+        // Nor does their host wait for those of another job that begins later, wherever that stands.
+        let job = |start: &str| {
+            format!("[[workload]]\nkind = \"operations\"\nfile = \"ops.jsonl\"\nstart = \"{start}\"\n")
+        };
+        let ends = |report: &Report| -> Vec<u64> {
+            report.collectives.iter().map(|c| c.start_ns.unwrap() + c.figures.time_ns.unwrap()).collect()
+        };
+        let beside = ends(&of(&job("2ms")));
+        assert_eq!(beside, [at_once.end_ns, at_once.end_ns + 2_000_000], "{level}");
+        let before = ends(&of(&format!("start = \"2ms\"\n{}", job("0us"))));
+        assert_eq!(before, [beside[1], beside[0]], "{level}");
     }
 }
 

@@ -15,6 +15,8 @@ const NONE: OpId = OpId::MAX;
 pub(super) enum Due {
     /// A flow may start.
     Start { flow: u32 },
+    /// A computation that waits for nothing else has come to its start.
+    Ready { op: OpId },
     /// A computation is over.
     Computed { op: OpId },
 }
@@ -183,6 +185,11 @@ impl Operations {
         }
     }
 
+    /// A computation that waits for nothing else has come to its start.
+    pub(super) fn ready(&mut self, op: OpId, now: Ps, at: &mut impl FnMut(Ps, Due)) {
+        self.begin([op].into(), now, at);
+    }
+
     /// A computation is over.
     pub(super) fn computed(&mut self, op: OpId, now: Ps, at: &mut impl FnMut(Ps, Due)) {
         self.over += 1;
@@ -205,10 +212,13 @@ impl Operations {
             let Op { work, start, .. } = self.order.ops[op as usize];
             match work {
                 Work::Send(flow) => at(start.saturating_mul(PS).max(now), Due::Start { flow }),
+                // Until then its stream may do other things.
+                Work::Compute { .. } if start.saturating_mul(PS) > now => {
+                    at(start.saturating_mul(PS), Due::Ready { op });
+                }
                 Work::Compute { host, stream, ns, .. } => {
                     let busy = self.busy.entry((host, stream)).or_default();
-                    *busy =
-                        (*busy).max(start.saturating_mul(PS)).max(now).saturating_add(ns.saturating_mul(PS));
+                    *busy = (*busy).max(now).saturating_add(ns.saturating_mul(PS));
                     self.ends.insert(op, *busy);
                     at(*busy, Due::Computed { op });
                 }

@@ -51,6 +51,8 @@ pub(super) enum Event {
     Link { change: u32 },
     /// Routes are those over the links that were up after this change.
     Converge { change: u32 },
+    /// A computation has come to its start.
+    Ready { op: u32 },
     /// A computation is over.
     Computed { op: u32 },
     /// Queue pairs are told something.
@@ -182,6 +184,7 @@ impl Fabric<'_> {
             Event::Window => self.end_window(),
             Event::Link { change } => self.change_link(change as usize),
             Event::Converge { change } => self.converge(change as usize),
+            Event::Ready { op } => self.ready(op),
             Event::Computed { op } => self.computed(op),
             Event::Order { order } => self.obey(order),
         }

@@ -20,7 +20,7 @@ pub(super) struct Numbers {
 fn in_order(flows: &[Planned], operations: &Operations) -> Vec<u32> {
     let start = |(at, due)| match due {
         Due::Start { flow } => Some((at, flow)),
-        Due::Computed { .. } => None,
+        Due::Ready { .. } | Due::Computed { .. } => None,
     };
     // Equal times in the order they are asked for.
     let mut starts: Vec<_> = operations.first().into_iter().filter_map(start).collect();

@@ -14,6 +14,7 @@ impl From<Due> for Event {
     fn from(due: Due) -> Self {
         match due {
             Due::Start { flow } => Self::Start { flow },
+            Due::Ready { op } => Self::Ready { op },
             Due::Computed { op } => Self::Computed { op },
         }
     }
@@ -51,6 +52,11 @@ impl Fabric<'_> {
     /// What has become of computations so far.
     pub(super) fn computations(&self) -> Computations {
         self.operations.computations(self.now, |_| true)
+    }
+
+    /// A computation has come to its start.
+    pub(super) fn ready(&mut self, op: OpId) {
+        self.operations.ready(op, self.now, &mut |at, due| self.queue.push(at, due.into()));
     }
 
     /// A computation is over.

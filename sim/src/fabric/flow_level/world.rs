@@ -36,6 +36,8 @@ const ACK_BYTES: u64 = 62;
 enum Event {
     /// A flow may start.
     Start { flow: u32 },
+    /// A computation has come to its start.
+    Ready { op: u32 },
     /// A computation is over.
     Computed { op: u32 },
     /// The last byte of a flow has arrived.
@@ -52,6 +54,7 @@ impl From<Due> for Event {
     fn from(due: Due) -> Self {
         match due {
             Due::Start { flow } => Self::Start { flow },
+            Due::Ready { op } => Self::Ready { op },
             Due::Computed { op } => Self::Computed { op },
         }
     }
@@ -285,6 +288,7 @@ impl<'a> World<'a> {
             let mut at = |time, due: Due| queue.push(time, due.into());
             match event {
                 Event::Start { flow } => self.start(flow),
+                Event::Ready { op } => self.operations.ready(op, now, &mut at),
                 Event::Computed { op } => self.operations.computed(op, now, &mut at),
                 Event::Acknowledged { flow } => self.operations.acknowledged(flow, now, &mut at),
                 Event::Delivered { flow } => self.delivered(flow),

@@ -127,7 +127,7 @@ impl<'a> Fabric<'a> {
             Event::Free { dir } | Event::Wake { dir } => self.dirs[dir as usize].from.node,
             Event::Start { flow } => self.flows[flow as usize].from,
             Event::Slot { switch } | Event::Tick { switch } => self.plan.hosts + switch as usize,
-            Event::Computed { op } => match self.operations.op(op).work {
+            Event::Ready { op } | Event::Computed { op } => match self.operations.op(op).work {
                 Work::Compute { host, .. } => host as usize,
                 Work::Send(_) | Work::Receive(_) | Work::Join => return None,
             },
