@@ -233,7 +233,7 @@ tables! {
         key("size", "size, default 16MiB", "bytes in all (BUFFER_POOL.size)"),
         key("frames", "integer, default size / 64", "most frames held at once; each costs an mbuf, and is charged at least size / frames, however short it is"),
         key("cell_bytes", "0 to 4096, default 1", "bytes of one accounting cell; 0 and 1 count bytes"),
-        key("control_bytes", "size, default 256KiB", "set aside for CNPs where `control_tc` gives them a class"),
+        key("control_bytes", "size, default 256KiB", "set aside for CNPs, which use it where `control_tc` gives them a class: without one 0 gives it to all others"),
         key("headroom_pool", "size, default none", "one headroom pool for all lossless groups (BUFFER_POOL.xoff)"),
         key("over_subscribe_ratio", "1 to 64, default none", "pool = sum of headrooms / ratio (DEFAULT_LOSSLESS_BUFFER_PARAMETER)"),
         key("mirror_bytes", "size, default 256KiB with a `[[mirror]]`, else 0", "set aside for copies of mirrors; they take nothing else of the buffer"),

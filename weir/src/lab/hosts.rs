@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weir_config::{Config, HostProtocol, LabFlow, LabPattern, PortRate};
+use weir_config::{Config, HostProtocol, LabFlow, LabPattern, PortConfig, PortRate, Trust};
 use weir_dataplane::types::{Mac, PortId};
 use weir_dpdk::{Clock, Mempool};
 use weir_endpoint::station::{ConnectionReport, Station, StationReport};
@@ -74,6 +74,28 @@ pub struct Hosts {
     shared: Arc<Shared>,
     thread: JoinHandle<Vec<Seat>>,
     flows: Vec<Flow>,
+}
+
+/// What frames say of their class, each in its field, if they have that.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks {
+    pub pcp: Option<u8>,
+    pub dscp: Option<u8>,
+    pub tc: Option<u8>,
+}
+
+impl Marks {
+    /// The class in which a switch has frames with these that come in by `port`: by the first of what that trusts.
+    pub fn class_at(&self, port: &PortConfig) -> u8 {
+        let PortConfig { maps, trust, default_tc, .. } = port;
+        let by = |source: &Trust| match source {
+            Trust::Pcp => self.pcp.map(|pcp| maps.pcp_to_tc[usize::from(pcp)]),
+            Trust::Dscp => self.dscp.map(|dscp| maps.dscp_to_tc[usize::from(dscp)]),
+            Trust::Tc => self.tc.map(|tc| maps.dscp_to_tc[usize::from(tc)]),
+            Trust::Port => Some(*default_tc),
+        };
+        trust.iter().find_map(by).unwrap_or(*default_tc)
+    }
 }
 
 /// One flow: a connection, and which of the two ends sends.
@@ -244,6 +266,27 @@ mod tests {
         };
         made.map(|made| format!("{:?} {:?} {made:?}", manners.protocol, flows(&config)))
             .map_err(|e| e.to_string())
+    }
+
+    /// By what the port trusts first of what frames have, a tag or none.
+    #[test]
+    fn the_class_of_a_flow_is_that_in_which_its_switch_has_it() {
+        let class = |flow: &str, port: &str| {
+            let ports: String = (0..2)
+                .map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"ring\"\nrate = \"1G\"\n{port}"))
+                .collect();
+            let text = format!(
+                "[qos]\npreset = \"roce-lossless\"\n{ports}[[lab.flow]]\nfrom = \"p0\"\nto = \"p1\"\n{flow}"
+            );
+            let config = load("t.toml", &text).unwrap_or_else(|found| panic!("{found:?}")).config;
+            let manners = Manners { deaf: false, no_dcqcn: false, trace: false, protocol: config.lab.hosts };
+            roce::make(&config, manners).unwrap().1[0].class
+        };
+        assert_eq!(class("pcp = 3\nvlan = 7\ndscp = 0\n", ""), 0);
+        assert_eq!(class("pcp = 0\nvlan = 7\n", ""), 3);
+        assert_eq!(class("", "trust = \"pcp\"\n"), 0);
+        assert_eq!(class("pcp = 3\nvlan = 7\n", "trust = \"pcp\"\n"), 3);
+        assert_eq!(class("", "trust = \"port\"\ndefault_tc = 6\n"), 6);
     }
 
     #[test]

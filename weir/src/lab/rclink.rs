@@ -1,9 +1,9 @@
 //! RC Link hosts of a lab.
 
-use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLOWER, address, flows, in_flight, link_rate};
+use super::hosts::{ACK_TIMEOUT, Flow, Manners, Marks, SLOWER, address, flows, in_flight, link_rate};
 use crate::host::back_off;
 use anyhow::{Context, Result, bail};
-use weir_config::{Config, CongestionControl, LabFlow, PortConfig, StaticEntry, Trust};
+use weir_config::{Config, CongestionControl, LabFlow, StaticEntry};
 use weir_dataplane::parse::Variant;
 use weir_dataplane::types::PortId;
 use weir_endpoint::rclink::Reliability;
@@ -155,18 +155,16 @@ fn place_of(flow: usize) -> String {
     format!("flow {} of the lab", flow + 1)
 }
 
-/// The class in which the switch has data of this priority, by the first of what its port trusts that the frames have.
+/// The class in which the switch has data of this priority.
 fn class_at(config: &Config, port: usize, endpoint: &EndpointConfig, priority: u8) -> u8 {
-    let PortConfig { maps, trust, default_tc, .. } = &config.ports[port];
-    let code = usize::from(TrafficClass { kind: TcType::Type1, channel: priority }.byte() >> 2);
+    let code = TrafficClass { kind: TcType::Type1, channel: priority }.byte() >> 2;
     let is_ip = endpoint.codec.format == Format::Standard;
-    let by = |source: &Trust| match source {
-        Trust::Pcp => endpoint.vlan.map(|_| maps.pcp_to_tc[usize::from(priority)]),
-        Trust::Dscp => is_ip.then(|| maps.dscp_to_tc[code]),
-        Trust::Tc => (!is_ip).then(|| maps.dscp_to_tc[code]),
-        Trust::Port => Some(*default_tc),
+    let marks = Marks {
+        pcp: endpoint.vlan.map(|_| priority),
+        dscp: is_ip.then_some(code),
+        tc: (!is_ip).then_some(code),
     };
-    trust.iter().find_map(by).unwrap_or(*default_tc)
+    marks.class_at(&config.ports[port])
 }
 
 /// The class whose data has this priority.

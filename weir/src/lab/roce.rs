@@ -1,6 +1,6 @@
 //! RoCEv2 hosts of a lab.
 
-use super::hosts::{ACK_TIMEOUT, Flow, Manners, SLACK, SLOWER, address, flows, in_flight, link_rate};
+use super::hosts::{ACK_TIMEOUT, Flow, Manners, Marks, SLACK, SLOWER, address, flows, in_flight, link_rate};
 use crate::host::{SETTLE, rate_control};
 use anyhow::{Context, Result};
 use weir_config::host::HostDcqcn;
@@ -65,7 +65,8 @@ fn pairs(
 ) -> (u8, [PairConfig; 2]) {
     let (from, to) = (flow.from.index(), flow.to.index());
     let maps = &config.ports[from].maps;
-    let class = flow.pcp.map_or(maps.dscp_to_tc[usize::from(flow.dscp)], |p| maps.pcp_to_tc[usize::from(p)]);
+    let marks = Marks { pcp: flow.vlan.map(|_| flow.pcp.unwrap_or(0)), dscp: Some(flow.dscp), tc: None };
+    let class = marks.class_at(&config.ports[from]);
     // What a host calls its priority is what stands in its tag, if there is one.
     let priority = flow.vlan.and(flow.pcp).unwrap_or(class);
     let room = flow.frame_bytes - HEADERS - if flow.vlan.is_some() { TAG } else { 0 };

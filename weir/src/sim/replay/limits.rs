@@ -7,6 +7,8 @@
 //! - A lossy group has neither headroom nor Xoff, and a queue without `wred_drop` loses nothing by WRED.
 //! - A port sends no more than its rate, whoever else sends by it.
 //! - The frames of the file that were taken into the share of their group and wait are the least that it holds.
+//! - Where the file has all frames of a port, those that were taken into the headroom of a group, less what left the group since, are the
+//!   least that it holds there.
 
 use super::compare::Came;
 use super::judge::{Finding, Known};
@@ -61,7 +63,17 @@ pub fn judge(
         if let Some(found) = has_headroom(known.config, pg, &frames) {
             return Some(found);
         }
-        let limit = limit_of_group(known.config, &frames.first()?.history.port, pg)?;
+        let port = &frames.first()?.history.port;
+        if !known.lacks.own
+            && captured.iter().filter(|history| history.class.is_some_and(|[_, of, _]| of == pg)).count()
+                == frames.len()
+            && let Some(headroom) =
+                known.config.port_named(port)?.pgs.get(usize::from(pg)).map(|group| group.xoff)
+            && let Some(found) = in_headroom_beyond(&known.config.buffer, pg, headroom, &frames)
+        {
+            return Some(found);
+        }
+        let limit = limit_of_group(known.config, port, pg)?;
         taken_beyond(&known.config.buffer, pg, limit, &frames)
     });
     of_queues.chain(of_groups).chain(of_ports).collect()
@@ -143,23 +155,36 @@ fn dropped_early(config: &Config, (port, queue): (&str, u8), frames: &[Frame<'_>
     Some((first.history.number, Finding::differs("limit", ["egress.wred".into(), has])))
 }
 
-/// From the first frame of the file that left by a port to the last one it had sent more than it can.
+/// From some frame of the file that left by a port to a later one it had sent more than it can.
 fn sent_more(config: &Config, port: &str, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
     let rate = rate_of(config, port)?;
     let mut left: Vec<([Nanos; 2], &Frame<'_>)> =
         frames.iter().filter_map(|frame| Some((frame.taken()?, frame))).collect();
     left.sort_unstable_by_key(|(taken, _)| *taken);
-    let (([_, from], _), ([until, _], last)) = (*left.first()?, *left.last()?);
     let longest = left.iter().map(|(_, frame)| frame.came.bytes).max()?;
-    let sent: u64 = left[..left.len() - 1].iter().map(|(_, frame)| wire_bytes(frame.came.bytes)).sum();
-    let most = bytes_in(rate, until.saturating_sub(from)) + explained(config, port, longest);
-    (sent > most).then(|| {
-        let held = format!("{port} sent {sent} bytes in {} ns, with what is between frames", until - from);
-        (
-            last.history.number,
-            Finding::differs("limit", [held, format!("at its rate it sends {most} at most")]),
-        )
-    })
+    let apart = explained(config, port, longest);
+    // Frames are compared with the one from which on the port had least time for what it sent: when that was taken, and what was sent before.
+    let ([_, earliest], _) = *left.first()?;
+    let carries = |from: Nanos, until: Nanos| bytes_in(rate, until.saturating_sub(from));
+    let (mut sent, mut since) = (0, (earliest, 0));
+    for ([latest, from], frame) in left {
+        let (begin, before) = since;
+        let (in_between, most) = (sent - before, carries(begin, latest) + apart);
+        if in_between > most {
+            let held = format!(
+                "{port} sent {in_between} bytes in {} ns, with what is between frames",
+                latest - begin
+            );
+            let has = format!("at its rate it sends {most} at most");
+            return Some((frame.history.number, Finding::differs("limit", [held, has])));
+        }
+        // Beginning here leaves less room than what came before.
+        if sent - before < carries(begin, from) {
+            since = (from, sent);
+        }
+        sent += wire_bytes(frame.came.bytes);
+    }
+    None
 }
 
 fn finding(held: String, limit: u64) -> Finding {
@@ -208,6 +233,45 @@ fn refused_below(
     let most = refused.iter().map(|(_, held)| held).max()?;
     let held = format!("{name} held {most} bytes at most as it refused {} frames", refused.len());
     Some((first.history.number, finding(held, limit)))
+}
+
+/// What leaves makes room in headroom first.
+fn in_headroom_beyond(
+    buffer: &BufferConfig,
+    pg: u8,
+    headroom: u64,
+    frames: &[Frame<'_>],
+) -> Option<(u64, Finding)> {
+    // What came before the file begins has left each queue before the first frame of the file there.
+    let mut first: BTreeMap<(&str, u8), Nanos> = BTreeMap::new();
+    for frame in frames.iter().filter(|frame| frame.history.losses.is_empty()) {
+        let until = frame.taken().map_or(Nanos::MAX, |[latest, _]| latest);
+        first.entry((port_of(frame.history), frame.class[2])).or_insert(until);
+    }
+    let begin = first.into_values().max()?;
+    // All frames of the group that wait, by when they are taken at the earliest.
+    let mut waiting: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
+    let mut held: u64 = 0;
+    for frame in frames.iter().filter(|frame| frame.history.losses.is_empty()) {
+        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= frame.came.at) {
+            held = held.saturating_sub(first.remove());
+        }
+        let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
+        if frame.history.verdict == INTO_HEADROOM && frame.came.at >= begin {
+            held += charge;
+            if held > headroom {
+                let held = format!("priority group {pg} held {held} bytes in its headroom");
+                let has = format!("it has {headroom} bytes of it");
+                return Some((number, Finding::differs("limit", [held, has])));
+            }
+        }
+        match frame.taken() {
+            Some([_, earliest]) => drop(waiting.insert((earliest, number), charge)),
+            // It may have left at once.
+            None => held = held.saturating_sub(charge),
+        }
+    }
+    None
 }
 
 fn taken_beyond(buffer: &BufferConfig, pg: u8, limit: u64, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {

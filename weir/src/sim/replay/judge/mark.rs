@@ -6,6 +6,7 @@ use super::super::sides::Sides;
 use super::depth::{self, DEPTHS, PHASE};
 use super::{Finding, Known, Past};
 use weir_config::{Config, MarkPoint, WredConfig};
+use weir_dataplane::types::PRIORITIES;
 use weir_mgmt::admin::comment::{Departure, FrameHistory};
 
 /// What came of each copy that left on both sides.
@@ -38,13 +39,17 @@ fn one(
     let is_another_queue = depths[0].map(|(_, depth)| depth) != depths[1].map(|(_, depth)| depth);
     // At the depth it had the curve does not mark it, or does not spare a frame that can be marked: whatever the file lacks.
     let must = depths[0].and_then(|(wred, depth)| match before.marked {
+        true if wred.pmax == 0 => {
+            (depth <= wred.kmax).then(|| format!("marked above {} bytes alone", wred.kmax))
+        }
         true => (depth <= wred.kmin).then(|| format!("marked above {} bytes alone", wred.kmin)),
         false => (depth > wred.kmax && sides.ect).then(|| format!("always marked above {} bytes", wred.kmax)),
     });
     if let Some(must) = must.filter(|_| is_another_queue) {
         return Finding::differs("mark", [text(before, depths[0]), must]);
     }
-    let is_drawn = |(wred, depth): (WredConfig, u64)| depth > wred.kmin && depth <= wred.kmax;
+    let is_drawn =
+        |(wred, depth): (WredConfig, u64)| wred.pmax > 0 && depth > wred.kmin && depth <= wred.kmax;
     if known.lacks.own && is_another_queue {
         return Finding::Lacks;
     }
@@ -77,8 +82,11 @@ fn one(
 
 /// The curve that decided about the mark of a frame that left so.
 fn curve(config: &Config, left: &Departure) -> Option<WredConfig> {
-    let port = config.port_named(&left.port)?;
-    port.queues.get(usize::from(left.queue))?.wred
+    let queue = usize::from(left.queue);
+    config
+        .port_named(&left.port)
+        .filter(|_| queue < PRIORITIES)
+        .and_then(|port| config.marking_of(port, queue))
 }
 
 /// The curve, and the depth it was asked for, bytes, where that is known.

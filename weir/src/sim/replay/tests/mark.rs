@@ -115,3 +115,18 @@ fn marks_show_another_rate_where_the_file_has_all_ports() {
         assert!(marks(&found) > 0, "{rate}: {:?} {:?}", found.unknown, found.compared);
     }
 }
+
+/// Nothing is drawn where nothing can be marked between Kmin and Kmax, or at all.
+#[test]
+fn marks_of_a_curve_that_marks_nothing_are_differences() {
+    let drawn =
+        text().replace("kmax = \"20KB\"", "kmax = \"60KB\"").replace("pmax = \"100%\"", "pmax = \"60%\"");
+    let capture = CaptureFile::read(&captured(&load(&drawn))[..]).unwrap();
+    let judged = |text: &str| judge(&load(text), &capture, PortId(0)).unwrap().1;
+    let same = judged(&drawn);
+    assert!(same.verdict() == Verdict::Pass && same.totals[0].marked > 10, "{:?}", same.totals);
+    for none in [drawn.replace("60%", "0%"), drawn.replace("kmin =", "ecn = \"none\"\nkmin =")] {
+        let found = judged(&none);
+        assert_eq!((found.verdict(), whats(&found)), (Verdict::Fail, BTreeSet::from(["mark"])), "{none}");
+    }
+}

@@ -159,6 +159,12 @@ fn what_a_configuration_cannot_do_is_found() {
     assert_eq!(limits(&file, &own.replace("\"1G\"", "\"990M\"")), Vec::<[String; 2]>::new());
     let found = limits(&file, &own.replace("\"1G\"", "\"500M\""));
     assert!(found.iter().any(|[sent, _]| sent.starts_with("p1 sent ")), "{found:?}");
+    // Bursts with long pauses between them: over all of it any rate would do.
+    let bursts = watched_for(&load(&own), &order, (4000, 1, 0), |round, n| round % 1000 < 100 && n % 2 == 0);
+    let bursts = CaptureFile::read(&bursts[..]).unwrap();
+    assert_eq!(limits(&bursts, &own), Vec::<[String; 2]>::new());
+    let found = limits(&bursts, &own.replace("\"1G\"", "\"500M\""));
+    assert!(found.iter().any(|[sent, _]| sent.starts_with("p1 sent ")), "{found:?}");
     let full =
         |history: &FrameHistory| history.losses.iter().any(|(_, reason)| reason == "egress.queue_full");
     let mut histories = file.frames.iter_mut().filter_map(|frame| frame.history.as_mut());

@@ -108,3 +108,17 @@ fn a_frame_that_its_queue_refuses_is_lost_there_on_whatever_lcore() {
     let other = found(&refused("port_down"), false);
     assert!(other.differences.iter().any(|d| d.captured == "admitted"), "{:?}", other.differences);
 }
+
+/// Headroom is held against the file: the frames that were in it at once are not fewer for what others sent.
+#[test]
+fn headroom_that_a_configuration_has_not_is_found() {
+    let with =
+        |xoff: &str| load(&text().replace("dynamic_th = -5", &format!("dynamic_th = -5\nxoff = \"{xoff}\"")));
+    let capture = CaptureFile::read(&captured(&with("300KB"))[..]).unwrap();
+    let judged = |xoff: &str| judge(&with(xoff), &capture, PortId(0)).unwrap().1;
+    assert_eq!(judged("300KB").verdict(), Verdict::Pass);
+    let found = judged("5KB");
+    let limit = found.differences.iter().find(|d| d.what == "limit").unwrap();
+    assert_eq!(found.verdict(), Verdict::Fail);
+    assert!(limit.captured.contains("bytes in its headroom") && limit.replayed.contains("5000"), "{limit:?}");
+}
