@@ -249,8 +249,8 @@ tables! {
         key("reserved", "size, default 4KiB ingress, 0 egress", "guaranteed bytes, without headroom (size)"),
         key("dynamic_th", "-8 to 7, default 0", "shared use up to 2^n times the free buffer"),
         key("static_th", "size, or share of the shared buffer", "shared use up to this; instead of `dynamic_th`"),
-        key("xon", "size, default 0", "resume at or below this use"),
-        key("xon_offset", "size, default 2 frames of the port's mtu", "resume this far below the moving limit"),
+        key("xon", "size, default 0", "resume at or below this use, once the headroom is empty"),
+        key("xon_offset", "size, default 2 frames of the port's mtu", "resume this far below the moving limit, once the headroom is empty"),
         key("xoff", "size or \"auto\", default \"auto\"", "headroom of a lossless ingress profile: bytes accepted after Xoff"),
         key("lossless", "boolean, default false", "frames of it are not dropped by congestion"),
     ]);

@@ -517,7 +517,7 @@ fn pause(d: &ExplainedFrame, g: &ExplainedGroup) -> String {
         }
         (list, _) if list.is_empty() => "no: the group is not lossless, or PFC is off".to_owned(),
         (list, true) => format!(
-            "the peer is paused already (priority {list}); resumes at {} shared; {left} bytes of headroom left",
+            "the peer is paused already (priority {list}); resumes at {} shared with no headroom in use; {left} bytes of headroom left",
             g.xon_bytes.map_or_else(|| "no limit".to_owned(), grouped)
         ),
         (list, false) => format!("Xoff for priority {list}; {left} bytes of headroom left"),

@@ -464,6 +464,27 @@ fn path(spec: &FabricSpec, plan: &Plan, routes: &Routes, planned: &Planned, more
     }
 }
 
+/// Refuses paths by these routes, which come of `what`, on which INT has no room for all switches.
+///
+/// # Errors
+/// So many switches.
+pub(super) fn check_hops(
+    (spec, plan, routes): (&FabricSpec, &Plan, &Routes),
+    flows: &[Planned],
+    what: &str,
+) -> Result<(), FabricError> {
+    let of_int = flows.iter().filter(|f| f.cc == Congestion::Hpcc);
+    let most = of_int.map(|f| path(spec, plan, routes, f, header_bytes(spec, f.cc)).switches).max();
+    match most {
+        Some(switches) if switches as usize > MAX_HOPS => {
+            let must =
+                format!("at most {MAX_HOPS} for hpcc, whose INT has room for no more: use \"hpcc-pint\"");
+            Err(wrong(what, &format!("{switches} switches on a path"), must))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Gives every flow that is driven by acknowledgements its algorithm, and those of selective repeat their round trip. As in the published simulator, base round trip
 /// and bandwidth-delay product are the largest of all such flows unless the file says them.
 ///
@@ -475,15 +496,11 @@ pub(super) fn set_paces(
     routes: &Routes,
     flows: &mut [Planned],
 ) -> Result<(), FabricError> {
+    check_hops((spec, plan, routes), flows, "topology")?;
     let mut paths: BTreeMap<(usize, usize, u64, u16), Path> = BTreeMap::new();
     for f in flows.iter().filter(|f| f.cc.hears_acks()) {
         let key = (f.from, f.to, f.path, header_bytes(spec, f.cc));
-        let found = *paths.entry(key).or_insert_with(|| path(spec, plan, routes, f, key.3));
-        if f.cc == Congestion::Hpcc && found.switches as usize > MAX_HOPS {
-            let must =
-                format!("at most {MAX_HOPS} for hpcc, whose INT has room for no more: use \"hpcc-pint\"");
-            return Err(wrong("topology", &format!("{} switches on a path", found.switches), must));
-        }
+        paths.entry(key).or_insert_with(|| path(spec, plan, routes, f, key.3));
     }
     if flows.iter().any(|f| f.cc == Congestion::Hpcc) && spec.routing.mode == RoutingMode::Spray {
         let must = "another with hpcc, which compares the INT of each hop with that of the packet before, of the same path; \

@@ -3,6 +3,7 @@
 use super::collective::Collectives;
 use super::deadlock::{self, Holding};
 use super::faults::{Faults, both};
+use super::graph::Work;
 use super::play::{Progress, bytes_of, lanes, port_names};
 use super::policy::model_resumes_at;
 use super::reasons::{self, CirclePause};
@@ -10,7 +11,7 @@ use super::report::{FlowResult, HostResult, PortResult, Report, Spread, SwitchRe
 use super::routes::Routes;
 use super::spec::{Congestion, FabricSpec, Pattern, Topology, check_times};
 use super::timeline::TimelineRecorder;
-use super::topology::{End, Plan, lay_out};
+use super::topology::{End, Plan, key_of_loss, lay_out};
 use super::units::Size;
 use super::workload::{self, Planned, Traffic, flows, is_finite};
 use super::{FabricError, congestion, source};
@@ -30,7 +31,8 @@ use weir_layout::counted;
 const EVENTS_PER_STEP: u64 = 1 << 16;
 
 /// Keys about which the profile leaves no choice.
-const FIXED: [(&str, &str); 23] = [
+const FIXED: [(&str, &str); 24] = [
+    ("inc", "switches have no engines"),
     ("order", "queue pairs have no registers"),
     ("switch.core", "the core of a switch is output-queued"),
     ("switch.iterations", "the core of a switch is output-queued"),
@@ -103,6 +105,18 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     for (key, why) in FIXED.iter().filter(|(key, _)| spec.source.sets(key)) {
         refuse(fixed(key, why));
     }
+    if let Topology::Custom(custom) = &spec.topology {
+        for (at, link) in custom.links.iter().enumerate() {
+            if link.pause_loss > Some(0.0) {
+                refuse(fixed(&format!("topology.links.{at}.pause_loss"), "links lose nothing"));
+            }
+            if link.weight != 1 {
+                let why =
+                    "every switch chooses among equal paths by a hash of the flow, which knows no weights";
+                refuse(fixed(&format!("topology.links.{at}.weight"), why));
+            }
+        }
+    }
     match spec.topology {
         Topology::Direct(_) => refuse(fixed("topology.kind", "a host's neighbour is a switch")),
         Topology::Ring(_) => {
@@ -138,7 +152,10 @@ fn check(spec: &FabricSpec) -> Result<(), FabricError> {
         if w.kind == Pattern::IncAllReduce {
             wrong("switches have no engines");
         }
-        if w.bytes.is_none() && w.sizes.is_none() && w.file.is_none() {
+        if spec.source.sets_in(index, "dscp") {
+            wrong("frames have a priority and no DSCP: `dscp` cannot be set");
+        }
+        if w.bytes.is_none() && w.sizes.is_none() && w.file.is_none() && w.kind != Pattern::AllToAllV {
             wrong("every flow has an end: `bytes` is needed");
         }
         if Some(w.cc()) != cc {
@@ -173,6 +190,14 @@ fn switch_config(spec: &FabricSpec) -> Result<SwitchConfig, FabricError> {
 /// Of links of these rates, and senders on `lines`, the fastest one last.
 fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, FabricError> {
     let given = switch_config(spec)?;
+    if given.wred.len() > 1 {
+        let (what, got) = ("switch.config.wred.1".into(), "a second marking profile".into());
+        return Err(FabricError::Range {
+            what,
+            got,
+            must: "absent: all ports have that of the first".into(),
+        });
+    }
     let cc = spec.workloads.first().map_or(Congestion::None, |w| w.cc());
     let constants = &spec.ns3;
     constants.check()?;
@@ -360,8 +385,12 @@ pub(super) fn run(
 ) -> Result<Report, FabricError> {
     let ((), plan) = both(check(spec), lay_out(spec))?;
     let routes = Routes::new(&plan, spec.seed, |_| true);
-    if plan.links.iter().any(|link| link.spec.loss > 0.0) {
-        return Err(fixed("topology.file", "links lose nothing, and one in this file has an error rate"));
+    if let Some(link) = plan.links.iter().position(|link| link.spec.loss > 0.0) {
+        let why = match spec.topology {
+            Topology::HpccFile(_) => "links lose nothing, and one in this file has an error rate",
+            _ => "links lose nothing",
+        };
+        return Err(fixed(&key_of_loss(spec, &plan, link), why));
     }
     let are_hosts = |ends: &[End; 2]| ends.iter().all(|end| end.node < plan.hosts);
     if let Some((at, link)) = plan.links.iter().enumerate().find(|(_, link)| are_hosts(&link.ends)) {
@@ -377,6 +406,10 @@ pub(super) fn run(
     }
     let Traffic { flows: mut planned, ops, collectives } =
         flows(spec, &plan, &routes, &Collectives::default())?;
+    if ops.iter().any(|op| matches!(op.work, Work::Compute { .. })) {
+        let why = "hosts compute nothing there; take that workload out, or use profile = \"weir\"";
+        return Err(FabricError::Profile { key: "workload".into(), why: why.into() });
+    }
     let waits = ops.iter().any(|op| !op.after.is_empty());
     if waits {
         let why = "every flow begins at a time of its own there, and some of this file begin when others have ended (steps of \

@@ -181,3 +181,60 @@ fn times_in_which_nothing_is_seen_are_refused() {
     let error = refused(&format!("stop_time = \"0ns\"\n{flow}{base}"));
     assert!(error.contains("stop_time"), "{error}");
 }
+
+/// Keys of single links, and of the published profile, that would be left out without a word; ways around a failure that INT has no room
+/// for.
+#[test]
+fn what_would_be_left_out_is_refused() {
+    let pair = |head: &str, link: &str, workload: &str| {
+        format!(
+            "name = \"o\"\nstop_time = \"1ms\"\n{head}[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\n\
+             links = [{{ a = \"a\", b = \"s\" }}, {{ a = \"b\", b = \"s\"{link} }}]\n{workload}"
+        )
+    };
+    let flow = "[[workload]]\nkind = \"flow\"\nfrom = \"a\"\nto = \"b\"\nbytes = 1000\n";
+    let published = "profile = \"ns3-hpcc\"\n";
+    for (text, says) in [
+        (pair("level = \"flow\"\n", ", loss = 0.1", flow), "topology.links.1.loss is 0.1"),
+        (pair(published, ", loss = 0.1", flow), "topology.links.1.loss"),
+        (pair(published, ", pause_loss = 0.1", flow), "topology.links.1.pause_loss"),
+        (pair(published, ", weight = 2", flow), "topology.links.1.weight"),
+        (pair(published, "", &format!("{flow}dscp = 3\n")), "`dscp` cannot be set"),
+        (pair(published, "", &format!("{flow}[inc]\nwindow = 64\n")), "switches have no engines"),
+        (
+            pair(
+                published,
+                "",
+                &format!(
+                    "{flow}[[switch.config.wred]]\nkmin = 1000\nkmax = 2000\npmax = \"1%\"\n[[switch.config.wred]]\nkmin = 1000\nkmax = 2000\npmax = \"1%\"\n"
+                ),
+            ),
+            "switch.config.wred.1",
+        ),
+    ] {
+        let said = refused(&text);
+        assert!(said.contains(says), "{says}: {said}");
+    }
+    let all_to_allv = "[[workload]]\nkind = \"all_to_allv\"\nmatrix = [[0, 1000], [2000, 0]]\n";
+    assert_eq!(play(&pair(published, "", all_to_allv)).flows_done, 2);
+    // Seven switches in a ring: the long way has all of them.
+    let link = |a: String, b: String| format!("{{ a = \"{a}\", b = \"{b}\" }}");
+    let ring = (0..7).map(|s| link(format!("s{s}"), format!("s{}", (s + 1) % 7)));
+    let links: Vec<String> = ring.chain((0..2).map(|h| link(format!("h{h}"), format!("s{h}")))).collect();
+    let switches: Vec<String> = (0..7).map(|s| format!("\"s{s}\"")).collect();
+    let around = |failure: &str, cc: &str| {
+        format!(
+            "name = \"r\"\nstop_time = \"1ms\"\n[topology]\nkind = \"custom\"\nhosts = [\"h0\", \"h1\"]\nswitches = [{}]\nlinks = [{}]\n[host]\ntimeout = \"50us\"\n{failure}\
+             [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 100000\ncc = \"{cc}\"\n",
+            switches.join(", "),
+            links.join(", ")
+        )
+    };
+    let failure = "[[failure]]\na = \"s0\"\nb = \"s1\"\nat = \"5us\"\n";
+    assert!(
+        refused(&around(failure, "hpcc")).contains("failure is 7 switches on a path"),
+        "{}",
+        refused(&around(failure, "hpcc"))
+    );
+    assert_eq!(play(&around(failure, "hpcc-pint")).flows_done + play(&around("", "hpcc")).flows_done, 2);
+}

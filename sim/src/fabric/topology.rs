@@ -221,6 +221,19 @@ pub(super) fn key_of_delay(spec: &FabricSpec, plan: &Plan, link: usize) -> Strin
     }
 }
 
+/// The key that gives the link of this number its share of lost data frames.
+pub(super) fn key_of_loss(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
+    match &spec.topology {
+        Topology::HpccFile(_) => "topology.file".into(),
+        Topology::Custom(custom) => match custom.links.get(link) {
+            Some(CustomLink { loss: Some(_), .. }) => format!("topology.links.{link}.loss"),
+            _ => "link.loss".into(),
+        },
+        _ if joins_switches(plan, link) && spec.trunk.loss.is_some() => "trunk.loss".into(),
+        _ => "link.loss".into(),
+    }
+}
+
 /// The key that gives the link of this number its rate.
 pub(super) fn key_of_rate(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
     let joins_switches = joins_switches(plan, link);

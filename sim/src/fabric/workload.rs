@@ -217,7 +217,7 @@ impl Reader<'_> {
             return Err(self.wrong("needs two hosts"));
         }
         let bytes = w.bytes.map_or(ENDLESS, |size| size.0);
-        let hosts = self.ranks(rng)?;
+        let hosts = self.ranks(spec, rng)?;
         let ranks = hosts.len();
         let start = |i: usize| w.start.0.saturating_add(w.stagger.0.saturating_mul(i as u64));
         let message = |(from, to): (usize, usize)| Message::new(from, to, bytes);

@@ -3,11 +3,13 @@
 use super::event_loop::Event;
 use super::world::Fabric;
 use crate::fabric::FabricError;
+use crate::fabric::congestion;
 use crate::fabric::faults::Faults;
 use crate::fabric::routes::Routes;
-use crate::fabric::spec::FabricSpec;
+use crate::fabric::spec::{Congestion, FabricSpec};
 use crate::fabric::time::PS;
 use crate::fabric::topology::{End, Plan};
+use crate::fabric::workload::Planned;
 use std::sync::Arc;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
@@ -57,6 +59,33 @@ pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>,
         faults.add(FabricError::Range { what: "routing.convergence".into(), got: "set".into(), must });
     }
     faults.refuse().map(|()| all)
+}
+
+/// Routes that know of all that has happened to links by `at`.
+fn routes_at(spec: &FabricSpec, plan: &Plan, changes: &[LinkChange], at: Nanos) -> Routes {
+    let mut failures = vec![0; plan.links.len()];
+    let known = changes.iter().filter(|change| change.at <= at);
+    known.for_each(|LinkChange { link, up, .. }| failures[*link] += if *up { -1 } else { 1 });
+    Routes::new(plan, spec.seed, |link| failures[link] == 0)
+}
+
+/// Holds the ways around failures against what frames of these flows have room for.
+///
+/// # Errors
+/// A way that is too long.
+pub(super) fn check_ways(
+    spec: &FabricSpec,
+    plan: &Plan,
+    changes: &[LinkChange],
+    flows: &[Planned],
+) -> Result<(), FabricError> {
+    if flows.iter().all(|flow| flow.cc != Congestion::Hpcc) {
+        return Ok(());
+    }
+    changes.iter().try_for_each(|change| {
+        let routes = routes_at(spec, plan, changes, change.at);
+        congestion::check_hops((spec, plan, &routes), flows, "failure")
+    })
 }
 
 impl Fabric<'_> {
@@ -117,9 +146,7 @@ impl Fabric<'_> {
 
     /// Routes know of all that happened to links up to this change, and of nothing after it.
     pub(super) fn converge(&mut self, change: usize) {
-        let known = self.failures.iter().filter(|other| other.at <= self.failures[change].at);
-        let mut failures = vec![0; self.plan.links.len()];
-        known.for_each(|LinkChange { link, up, .. }| failures[*link] += if *up { -1 } else { 1 });
-        self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |link| failures[link] == 0));
+        let at = self.failures[change].at;
+        self.routes = Arc::new(routes_at(self.spec, &self.plan, &self.failures, at));
     }
 }

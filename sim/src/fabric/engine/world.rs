@@ -261,6 +261,7 @@ impl<'a> Fabric<'a> {
         let routes = Routes::new(&plan, spec.seed, |_| true);
         idle::of_paths(spec, &plan, &routes).refuse()?;
         let traffic = flows(spec, &plan, &routes, &collectives)?;
+        failures::check_ways(spec, &plan, &failures, &traffic.flows)?;
         let Traffic { mut flows, ops, collectives: reported } = match section {
             Some(section) => section.traffic(traffic),
             None => traffic,

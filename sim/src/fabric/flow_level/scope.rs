@@ -2,7 +2,7 @@
 
 use crate::fabric::faults::{Faults, both};
 use crate::fabric::spec::{CoreKind, FabricSpec, Pattern, Protocol, RoutingMode, check_times};
-use crate::fabric::topology::Plan;
+use crate::fabric::topology::{Plan, key_of_loss};
 use crate::fabric::{FabricError, hosts, policy, switches};
 
 /// Keys about which the flow level would be wrong, and why.
@@ -69,13 +69,11 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
 /// # Errors
 /// The key, and what to change.
 pub(super) fn check_plan(spec: &FabricSpec, plan: &Plan) -> Result<(), FabricError> {
-    if let Some(link) = plan.links.iter().find(|link| link.spec.loss > 0.0) {
-        let key = [("link.loss", spec.link.loss), ("trunk.loss", spec.trunk.loss.unwrap_or(0.0))];
-        let key = key.iter().find(|(_, loss)| *loss > 0.0).map_or("topology.file", |(key, _)| key);
-        let level = spec.level.word();
+    if let Some((at, link)) = plan.links.iter().enumerate().find(|(_, link)| link.spec.loss > 0.0) {
+        let (what, level) = (key_of_loss(spec, plan, at), spec.level.word());
         let must =
             format!("0 at level = \"{level}\": nothing is lost at flow level; play level = \"packet\"");
-        return Err(FabricError::Range { what: key.into(), got: link.spec.loss.to_string(), must });
+        return Err(FabricError::Range { what, got: link.spec.loss.to_string(), must });
     }
     let policy = policy::Policy::of(spec).map(drop);
     let switches = match plan.hosts < plan.names.len() {

@@ -292,3 +292,25 @@ fn the_trace_of_one_rank_is_told_as_such() {
     let said = play_in(dir.path(), text).unwrap_err().to_string();
     assert!(said.starts_with("test.toml:8: ") && said.contains("write {rank} where"), "{said}");
 }
+
+/// There are as many ranks as traces, wherever they are placed; hosts without a trace are too many.
+#[test]
+fn ranks_are_as_many_as_traces() {
+    let bytes = trace(&[all_reduce(1, 1000, &[])]);
+    let names: Vec<String> = (0..4).map(|rank| format!("c.{rank}.et")).collect();
+    let dir = folder_of(names.iter().map(|name| (name.as_str(), bytes.as_slice())));
+    let of = |more: &str| {
+        let text = format!(
+            "name = \"c\"\nstop_time = \"2ms\"\n[topology]\nkind = \"star\"\nhosts = 16\n[[workload]]\nkind = \"chakra\"\nfile = \"c.{{rank}}.et\"\n{more}"
+        );
+        let played = play_in(dir.path(), &text).map_err(|e| e.to_string());
+        played
+            .map(|report| report.flows.into_iter().map(|f| f.from).collect::<std::collections::BTreeSet<_>>())
+    };
+    let hosts = |all: [u32; 4]| Ok(all.map(|host| format!("h{host}")).into());
+    assert_eq!((of(""), of("placement = \"spread\"\n")), (hosts([0, 1, 2, 3]), hosts([0, 4, 8, 12])));
+    assert_eq!(of("placement = \"spread\"\nranks = 4\n"), hosts([0, 4, 8, 12]));
+    for more in ["ranks = 6\n", "hosts = [\"h0\", \"h1\", \"h2\", \"h3\", \"h4\", \"h5\"]\n"] {
+        assert!(of(more).unwrap_err().contains("4 traces, but 6 ranks; change"), "{more}");
+    }
+}

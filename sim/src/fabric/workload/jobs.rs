@@ -14,8 +14,10 @@ use weir_layout::counted;
 
 impl Reader<'_> {
     /// The host of each rank.
-    pub(super) fn ranks(&self, rng: &mut Rng) -> Result<Vec<usize>, FabricError> {
+    pub(super) fn ranks(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Vec<usize>, FabricError> {
         let (w, n) = (self.w, self.plan.stations());
+        // A rank for each trace; one alone is told of when it is read.
+        let traces = (w.kind == Pattern::Chakra).then(|| self.files(spec).len()).filter(|traces| *traces > 1);
         if let Some(names) = &w.hosts {
             if w.ranks.or(w.placement.map(|_| 0)).is_some() {
                 return Err(self.wrong("`hosts` says where the ranks are; take `ranks` and `placement` out"));
@@ -29,9 +31,10 @@ impl Reader<'_> {
             }
             return self.enough(hosts);
         }
-        let ranks = w.ranks.unwrap_or(n);
+        let ranks = w.ranks.or(traces).unwrap_or(n);
         if ranks > n {
-            return Err(self.wrong(format!("{ranks} `ranks`, but only {n} hosts")));
+            let what = if w.ranks.is_some() { "`ranks`" } else { "traces" };
+            return Err(self.wrong(format!("{ranks} {what}, but only {n} hosts")));
         }
         let hosts = match w.placement.unwrap_or_default() {
             Placement::Packed => (0..ranks).collect(),
@@ -48,6 +51,10 @@ impl Reader<'_> {
             }
         };
         self.enough(hosts)
+    }
+
+    fn files<'f>(&self, spec: &'f FabricSpec) -> Vec<File<'f>> {
+        spec.files.all(&format!("workload.{}.file", self.index)).collect()
     }
 
     fn enough(&self, hosts: Vec<usize>) -> Result<Vec<usize>, FabricError> {
@@ -152,26 +159,22 @@ impl Reader<'_> {
 
     /// Operations of files.
     pub(super) fn operations(&self, spec: &FabricSpec, hosts: &[usize]) -> Result<Graph, FabricError> {
-        let files: Vec<File<'_>> = spec.files.all(&format!("workload.{}.file", self.index)).collect();
+        let files = self.files(spec);
         let first = *files.first().ok_or_else(|| self.wrong("needs `file`"))?;
         let listed = match self.w.kind {
             Pattern::Chakra => chakra::read(&files)?,
             _ => crate::fabric::import::operations::read(first)?,
         };
-        let hosts = match self.w.kind {
-            Pattern::Chakra
-                if files.len() > hosts.len() || self.w.ranks.is_some_and(|ranks| ranks != files.len()) =>
-            {
-                let problem = format!(
-                    "{}, but {}; change `ranks`, `hosts` or [topology]",
-                    counted(files.len(), "trace"),
-                    counted(hosts.len(), "rank")
-                );
-                return Err(self.wrong(problem));
-            }
-            Pattern::Chakra => &hosts[..files.len()],
-            _ => hosts,
-        };
+        let is_alone = self.w.kind == Pattern::Chakra && files.len() == 1 && self.w.ranks.is_none();
+        let hosts = if is_alone { &hosts[..1] } else { hosts };
+        if self.w.kind == Pattern::Chakra && files.len() != hosts.len() {
+            let problem = format!(
+                "{}, but {}; change `ranks`, `hosts` or [topology]",
+                counted(files.len(), "trace"),
+                counted(hosts.len(), "rank")
+            );
+            return Err(self.wrong(problem));
+        }
         let starts = self.starts(hosts);
         let start = |host: usize| starts.get(&host).copied().unwrap_or_default();
         let wrong = |place: Place, problem: String| {

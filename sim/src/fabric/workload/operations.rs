@@ -1,5 +1,6 @@
 //! From the operations that files list, rank by rank, to a graph.
 
+use super::MAX_FLOWS;
 use super::collectives::{Builder, Kind, PerRank};
 use crate::fabric::FabricError;
 use crate::fabric::graph::{Graph, OpId};
@@ -263,6 +264,12 @@ impl Reader<'_> {
                     let end = end.into_iter().chain([first]).collect();
                     self.ops[*at] = (first, builder.graph.join(end));
                 }
+                // Before all of them are made.
+                if builder.graph.messages.len() > MAX_FLOWS {
+                    return Err(first.wrong(format!(
+                        "brings the messages of this file to more than {MAX_FLOWS}, which is all that are possible: take some out, or play fewer ranks"
+                    )));
+                }
             }
         }
         Ok(())
@@ -307,10 +314,10 @@ impl Reader<'_> {
     }
 
     fn circle(&self, circle: &[OpId], wrong: Wrong<'_>) -> FabricError {
-        let of = |op: &OpId| {
-            let found = self.ops.iter().position(|(first, last)| first == op || last == op);
-            found.map(|at| &self.listed[at])
-        };
+        let listed = self.ops.iter().zip(self.listed);
+        let listed: BTreeMap<OpId, &Listed> =
+            listed.flat_map(|((first, last), op)| [(*first, op), (*last, op)]).collect();
+        let of = |op: &OpId| listed.get(op).copied();
         let mut names: Vec<String> = circle.iter().filter_map(of).map(Listed::name).collect();
         names.dedup();
         if names.len() > MAX_NAMED {
