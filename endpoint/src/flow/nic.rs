@@ -67,6 +67,8 @@ pub struct Nic {
     completed: VecDeque<u32>,
     /// What the last frame sent carries for an algorithm.
     carried: Option<Stamp>,
+    /// The flow whose last packet was sent last, until somebody asks.
+    left: Option<u32>,
 }
 
 /// Notes the flows that have become complete at their sender.
@@ -92,6 +94,7 @@ impl Nic {
             unexpected: 0,
             completed: VecDeque::new(),
             carried: None,
+            left: None,
         }
     }
 
@@ -281,6 +284,7 @@ impl Nic {
                     continue;
                 }
                 let frame = sender.send(now);
+                self.left = sender.left();
                 note_completed(&mut self.completed, sender);
                 self.carried = matches!(sender.flow().pace, Pace::Acks(_)).then(|| Stamp::new(now));
                 self.turns.sent(place);
@@ -308,6 +312,11 @@ impl Nic {
     /// The next flow that has become complete at its sender: every packet is acknowledged or, of datagrams, sent.
     pub fn poll_completed(&mut self) -> Option<u32> {
         self.completed.pop_front()
+    }
+
+    /// The flow whose last packet has just been sent, again or for the first time.
+    pub fn take_left(&mut self) -> Option<u32> {
+        self.left.take()
     }
 
     /// What the frame of the last [`Nic::poll_transmit`] carries for an algorithm.

@@ -191,6 +191,8 @@ pub struct Sender {
     last_ps: u64,
     last_rest: u64,
     last_bits: u64,
+    /// The flow whose last packet was the one that was sent last.
+    left: Option<u32>,
     /// State of the draws that algorithms take: a linear congruence (Knuth, MMIX) from the number of the flow.
     draws: u64,
 }
@@ -237,6 +239,7 @@ impl Sender {
             last_ps: 0,
             last_rest: 0,
             last_bits: 0,
+            left: None,
             draws: u64::from(flow.id),
         };
         sender.append(flow);
@@ -456,6 +459,12 @@ impl Sender {
         }
     }
 
+    /// The flow whose last packet was the one that was sent last, if it was one.
+    #[inline]
+    pub(super) fn left(&self) -> Option<u32> {
+        self.left
+    }
+
     /// The next frame; call only when it is due.
     pub(super) fn send(&mut self, now: Nanos) -> HeaderFrame {
         let Due { frame_ps: due, rest, .. } = self.due();
@@ -494,6 +503,7 @@ impl Sender {
         }
         frame.set_data(opcode, psn, ack_req, flow.payload_of(packet) + flow.pace.header_bytes());
         self.sent_at = now;
+        self.left = last.then_some(flow.id);
         let sent = &mut self.messages[at].sent;
         sent.packets += 1;
         sent.resent += u64::from(again);

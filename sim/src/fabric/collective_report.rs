@@ -230,7 +230,7 @@ pub(super) struct Known {
     pub slowed: LateBy,
 }
 
-/// Time the host of a message had been held back by PFC when the message could be sent, and when it had arrived, ns.
+/// Time the host of a message had been held back by PFC when the message could be sent, and when its last packet was, ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PauseTotals {
     pub begin: Nanos,

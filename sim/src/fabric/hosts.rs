@@ -373,6 +373,15 @@ impl Host {
         }
     }
 
+    /// The flow whose last packet that frame was, again or for the first time; of a rank none.
+    pub fn take_left(&mut self) -> Option<u32> {
+        match self {
+            Self::Roce(host) => host.nic.take_left(),
+            Self::RcLink(nic) => nic.take_left(),
+            Self::Engine(_) => None,
+        }
+    }
+
     /// The next flow that it has sent and knows to have arrived; of datagrams, that it has sent.
     pub fn poll_completed(&mut self) -> Option<u32> {
         match self {

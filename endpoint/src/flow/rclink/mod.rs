@@ -105,6 +105,8 @@ pub struct RcLinkNic {
     last_read: Nanos,
     /// Flows that are complete at their sender, until somebody asks.
     completed: VecDeque<u32>,
+    /// The flow whose last packet was sent last, until somebody asks.
+    left: Option<u32>,
     /// A frame with its payload.
     scratch: Vec<u8>,
 }
@@ -154,6 +156,7 @@ impl RcLinkNic {
             held_back: Pauses::default(),
             last_read: 0,
             completed: VecDeque::new(),
+            left: None,
             scratch: Vec::new(),
         })
     }

@@ -100,10 +100,11 @@ impl RcLinkNic {
                     sent.packets += 1;
                     sent.resent += u64::from(again);
                 }
+                self.left = self.ends[usize::from(qp)].ends_with(number);
                 // It has left its queue.
                 if !self.endpoint.is_reliable() {
                     self.starts.change(qp.into());
-                    self.completed.extend(self.ends[usize::from(qp)].ends_with(number));
+                    self.completed.extend(self.left);
                 }
             }
             endpoint::Sent::Multicast => self.completed.extend(self.datagrams.left(Datagram::Multicast)),
@@ -118,6 +119,11 @@ impl RcLinkNic {
         }
         let bytes = self.endpoint.frame();
         Some(HeaderFrame::new(bytes, bytes.len()))
+    }
+
+    /// The flow whose last packet has just been sent, again or for the first time.
+    pub fn take_left(&mut self) -> Option<u32> {
+        self.left.take()
     }
 
     /// Earliest time after which [`RcLinkNic::poll_transmit`] may have a frame if nothing arrives until then.

@@ -345,7 +345,7 @@ impl Fabric<'_> {
         let ns = self.ns();
         let mut host = &mut self.hosts[at];
         if let Some(frame) = host.poll_transmit(ns) {
-            let (stamp, sends_once) = (host.carried(), host.sends_once());
+            let (stamp, sends_once, left) = (host.carried(), host.sends_once(), host.take_left());
             let to = self.address(frame.bytes());
             let mut frame = self.spares.frame(frame, to).carrying(stamp);
             if self.latency.is_some() {
@@ -353,6 +353,9 @@ impl Fabric<'_> {
                 frame.set_journey(Journey::new(dir, self.now, tx, delay));
             }
             self.start_transmission(dir, frame);
+            if let Some(flow) = left {
+                self.note_pause(flow);
+            }
             self.note_acknowledged(at);
             if sends_once {
                 // The queue that it has left may have room for a response.
@@ -586,9 +589,6 @@ impl Fabric<'_> {
             let before = self.latency.as_ref().and_then(|_| host.frames_taken());
             let arrival = host.handle_frame(&frame, ns);
             let taken = before.map_or(arrival.is_some(), |before| host.frames_taken() > Some(before));
-            if self.membership.is_some() && is_mac_control(frame.bytes()) {
-                self.heard_pause(to.node);
-            }
             if let (Some(latency), Some(journey)) = (&mut self.latency, frame.take_journey()) {
                 latency.arrived(*journey, self.now, self.spec.host.rx_delay.0 * PS, taken);
             }
@@ -682,8 +682,12 @@ impl Fabric<'_> {
     }
 
     pub(super) fn delivered(&mut self, flow: u32) {
-        self.done += usize::from(is_finite(&self.flows[flow as usize]));
-        self.note_pause(flow);
+        let planned = &self.flows[flow as usize];
+        self.done += usize::from(is_finite(planned));
+        // A rank has sent its part long before.
+        if planned.seat.is_some() {
+            self.note_pause(flow);
+        }
         self.received(flow);
     }
 }

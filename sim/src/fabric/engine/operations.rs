@@ -7,7 +7,6 @@ use crate::fabric::computations::Computations;
 use crate::fabric::graph::OpId;
 use crate::fabric::operations::Due;
 use crate::fabric::workload::Planned;
-use weir_dataplane::types::Nanos;
 use weir_endpoint::flow::Flow;
 
 impl From<Due> for Event {
@@ -26,21 +25,13 @@ impl Fabric<'_> {
         self.operations.begin_free(self.now, &mut |at, due| self.queue.push(at, due.into()));
     }
 
-    /// Notes how long the host of a flow is held back while it is sent, at both its ends.
+    /// Notes how long the host of a flow, which is here, has been held back: as it can be sent, and as its last packet is.
     pub(super) fn note_pause(&mut self, flow: u32) {
         let Planned { part: Some(_), from, flow: Flow { priority, .. }, .. } = self.flows[flow as usize]
         else {
             return;
         };
-        if !self.hosts.holds(from) {
-            return self.ask_for_pause(flow);
-        }
         let now = self.hosts[from].report(self.ns()).paused_ns[usize::from(priority)];
-        self.add_pause(flow, now);
-    }
-
-    /// Its host was held back for so long by now, when it can be sent, or has arrived.
-    pub(super) fn add_pause(&mut self, flow: u32, now: Nanos) {
         self.paused.entry(flow).or_insert(PauseTotals { begin: now, end: now }).end = now;
     }
 

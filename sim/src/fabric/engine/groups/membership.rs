@@ -1,9 +1,7 @@
 //! A group of nodes among others: what it has played of a window, and what it has to tell them.
 
-use super::pauses::PauseCourse;
 use crate::fabric::sim_frame::SimFrame;
 use crate::fabric::time::Ps;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_dataplane::types::Nanos;
 
@@ -45,10 +43,6 @@ pub(in crate::fabric::engine) struct Membership {
     pub(super) outbox: Vec<(u8, u32, Message)>,
     /// What has reached this one; of a frame, its number among all that was ever asked for.
     pub(super) inbox: Vec<(u64, Message)>,
-    /// Flows that were delivered here, and when: how long their senders were held back others know.
-    pub(super) delivered: Vec<(u32, Nanos)>,
-    /// How long hosts of this group were held back; none if nobody asks.
-    pub(super) pauses: BTreeMap<usize, PauseCourse>,
 }
 
 impl Membership {
@@ -62,8 +56,6 @@ impl Membership {
             base: 0,
             outbox: Vec::new(),
             inbox: Vec::new(),
-            delivered: Vec::new(),
-            pauses: BTreeMap::new(),
         }
     }
 

@@ -104,17 +104,3 @@ pub(super) fn exchange(groups: &mut [Fabric<'_>]) {
         }
     }
 }
-
-/// Tells those who know how long hosts were held back which of their flows were delivered.
-pub(super) fn answer(groups: &mut [Fabric<'_>]) {
-    for at in 0..groups.len() {
-        let Some(membership) = groups[at].membership.as_deref_mut() else { continue };
-        for (flow, ns) in std::mem::take(&mut membership.delivered) {
-            let from = groups[at].flows[flow as usize].from;
-            let Some(of) = groups[at].membership.as_ref().and_then(|m| m.other(from)) else { continue };
-            let group = &mut groups[usize::from(of)];
-            let paused = group.paused_until(flow, ns);
-            group.add_pause(flow, paused);
-        }
-    }
-}

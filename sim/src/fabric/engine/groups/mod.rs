@@ -23,7 +23,6 @@ use team::Team;
 mod membership;
 mod merge;
 mod partition;
-mod pauses;
 mod split;
 mod team;
 mod window;
@@ -158,7 +157,6 @@ impl Groups {
             events += team.play(&mut groups, next, limit);
             merge::merge(&mut groups, &mut order, &mut fabric.timeline);
             merge::exchange(&mut groups);
-            merge::answer(&mut groups);
             windows += 1;
             let all = fabric.events + events;
             if all / EVENTS_PER_STEP > told / EVENTS_PER_STEP {

@@ -2,7 +2,6 @@
 
 use super::membership::Membership;
 use super::partition::Partition;
-use super::pauses::PauseCourse;
 use crate::fabric::engine::event_loop::{Event, Flying};
 use crate::fabric::engine::held::Held;
 use crate::fabric::engine::world::Fabric;
@@ -35,7 +34,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// A group with the nodes of its own.
-    fn group(&mut self, mut membership: Membership) -> Self {
+    fn group(&mut self, membership: Membership) -> Self {
         let (plan, flows) = (Arc::clone(&self.plan), Arc::clone(&self.flows));
         let (of, own) = (Arc::clone(&membership.of), membership.own);
         let mine = |node: usize| of[node] == own;
@@ -51,12 +50,6 @@ impl<'a> Fabric<'a> {
             |port| mine(plan.hosts + switch_of(port)),
             |rate| receivers.get(rate).is_some_and(|host| mine(*host)),
         );
-        // Flows that are parts of something reported are those whose pauses are.
-        if !self.reported.is_empty() {
-            let held = (0..hosts.len()).filter(|host| hosts.holds(*host));
-            let course = |host: usize| PauseCourse::new(self.ns(), |now| hosts[host].report(now).paused_ns);
-            membership.pauses = held.map(|host| (host, course(host))).collect();
-        }
         let paused = self.paused.iter().filter(|(flow, _)| mine(flows[**flow as usize].from));
         let paused = paused.map(|(flow, time)| (*flow, *time)).collect();
         Self {

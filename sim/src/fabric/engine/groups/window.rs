@@ -80,31 +80,4 @@ impl Fabric<'_> {
             membership.send(group, 0, Message::Expect { flow: flow.id, opened, start: flow.start });
         }
     }
-
-    /// A flow was delivered here: how long its host was held back is known to another group.
-    pub(in crate::fabric::engine) fn ask_for_pause(&mut self, flow: u32) {
-        let ns = self.ns();
-        if let Some(membership) = &mut self.membership {
-            membership.delivered.push((flow, ns));
-        }
-    }
-
-    /// A host has heard a pause frame.
-    #[cold]
-    pub(in crate::fabric::engine) fn heard_pause(&mut self, host: usize) {
-        let (ns, host_of) = (self.ns(), &self.hosts[host]);
-        if let Some(membership) = &mut self.membership
-            && let Some(course) = membership.pauses.get_mut(&host)
-        {
-            course.forget(membership.began);
-            course.heard(ns, |now| host_of.report(now).paused_ns);
-        }
-    }
-
-    /// How long the host of a flow, which is of this group, was held back until `ns`, a time of the last window.
-    pub(super) fn paused_until(&self, flow: u32, ns: weir_dataplane::types::Nanos) -> u64 {
-        let Planned { from, flow: Flow { priority, .. }, .. } = self.flows[flow as usize];
-        let course = self.membership.as_ref().and_then(|membership| membership.pauses.get(&from));
-        course.map_or(0, |course| course.paused(priority.into(), ns))
-    }
 }
