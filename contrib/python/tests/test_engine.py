@@ -20,6 +20,7 @@ from conftest import sweep
 
 from weir_sim import Plan, WeirError, engine, task
 from weir_sim.__main__ import main
+from weir_sim.plan import Point
 
 #: What ctrl-C does.
 SIGNAL = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
@@ -244,3 +245,15 @@ def test_the_command_line_plays_and_goes_on(weir: str, plan: Path, tmp_path: Pat
         done = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"})
         assert done.returncode == 1, done
         assert done.stdout.endswith(f"digest {digest}\n"), done
+
+
+def test_a_full_disk_leaves_no_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    point = Point(0, "a1b2", ())
+    with pytest.raises(WeirError, match=f"{point.address}.json: No space left on device"):
+        engine.store(tmp_path / "out", point, {f"{point.address}.json": b"{}"})
+    assert list((tmp_path / "out").iterdir()) == []

@@ -84,7 +84,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         import ray
     except ImportError as error:
-        raise WeirError(f"{error}: pip install 'weir-sim[ray]'") from error
+        raise WeirError(f"{error}: pip install 'contrib/python[ray]' of weir's sources") from error
     from weir_sim import engine
 
     retries = -1 if args.retries == ALWAYS else args.retries
@@ -120,7 +120,7 @@ def _table(args: argparse.Namespace) -> int:
         try:
             table.to_parquet(args.out, index=False)
         except ImportError as error:
-            raise WeirError("Parquet needs pyarrow: pip install 'weir-sim[parquet]'") from error
+            raise WeirError("Parquet needs pyarrow: pip install 'contrib/python[parquet]' of weir's sources") from error
     print(f"{args.out}: {len(table)} rows")
     return 0
 

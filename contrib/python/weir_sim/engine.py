@@ -178,5 +178,9 @@ def store(folder: Path, point: Point, files: dict[str, bytes]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f"{path.name}.part{os.getpid()}")
-        beside.write_bytes(files[name])
-        beside.replace(path)
+        try:
+            beside.write_bytes(files[name])
+            beside.replace(path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise WeirError(f"{path}: {error.strerror}; what is there stays: the same command goes on") from error

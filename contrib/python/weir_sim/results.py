@@ -41,7 +41,7 @@ def read_table(path: Path) -> pd.DataFrame | None:
         try:
             return pd.read_parquet(columns)
         except ImportError as error:
-            raise WeirError(f"{columns}: Parquet needs pyarrow: pip install 'weir-sim[parquet]'") from error
+            raise WeirError(f"{columns}: Parquet needs pyarrow: pip install 'contrib/python[parquet]' of weir's sources") from error
     return read_csv(path) if path.exists() else None
 
 
