@@ -4,7 +4,8 @@ use super::hosts::{FlowResult, HostResults};
 use crate::output::{OUT, say};
 use crate::run::Totals;
 use serde_json::{Value, json};
-use weir_config::Config;
+use weir_config::{Config, PfcConfig};
+use weir_dataplane::pfc::frame::quanta_to_ns;
 use weir_layout::{Grid, Unit, counted};
 
 /// Payload per second of a flow, bits/s.
@@ -76,6 +77,23 @@ pub fn lossless(config: &Config, results: &HostResults) -> &'static str {
     }
 }
 
+/// Pauses that ended although nobody was to go on: a turn of so many ns is longer than what a pause lasts from when it is told anew.
+fn lapsed(config: &Config, turn: u64) -> Option<String> {
+    let PfcConfig { quanta, refresh, .. } = config.pfc;
+    let pausing = config.ports.iter().filter(|port| port.pfc.tx && port.pfc.enable != 0);
+    let pause = pausing.filter_map(|port| Some(quanta_to_ns(quanta, port.rate.bps()?))).min()?;
+    let left = pause - (u128::from(pause) * u128::from(refresh) / 1_000_000) as u64;
+    let ms = |ns: u64| Unit::MS.text(ns as f64);
+    (turn > left).then(|| {
+        format!(
+            "pauses ended for want of a refresh: one lasts {}, is told anew after {}, and a worker took {} for a turn",
+            ms(pause),
+            ms(pause - left),
+            ms(turn)
+        )
+    })
+}
+
 /// Everything that does not add up or should not have happened. Empty: all is well.
 pub fn findings(config: &Config, totals: &Totals, results: &HostResults) -> Vec<String> {
     let mut found = Vec::new();
@@ -84,6 +102,7 @@ pub fn findings(config: &Config, totals: &Totals, results: &HostResults) -> Vec<
         found.push(format!("the switch lost count of {}", counted(error.unsigned_abs(), "frame")));
     }
     found.extend(totals.lossless_losses());
+    found.extend(lapsed(config, totals.longest_turn).filter(|_| totals.lossless_drops() > 0));
     let sum =
         |of: fn(&weir_endpoint::station::StationReport) -> u64| results.hosts.iter().map(of).sum::<u64>();
     let (sent, received) = (sum(|host| host.tx_frames), sum(|host| host.rx_frames));
@@ -186,4 +205,24 @@ pub fn json(config: &Config, totals: &Totals, results: &HostResults, findings: &
     all["findings"] = json!(findings);
     all["verdict"] = json!(if findings.is_empty() { "PASS" } else { "FAIL" });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_ends_in_a_turn_is_told() {
+        let text =
+            "[qos]\npreset = \"roce-lossless\"\n[[port]]\nname = \"p0\"\ndevice = \"ring\"\nrate = \"1G\"\n";
+        let config = weir_config::load("t.toml", text).unwrap_or_else(|found| panic!("{found:?}")).config;
+        // 65535 quanta at 1G, told anew after three eighths.
+        let left = 33_553_920 * 5 / 8;
+        assert_eq!(lapsed(&config, left), None);
+        let said = lapsed(&config, left + 1).unwrap();
+        assert!(said.contains("one lasts 33.6 ms, is told anew after 12.6 ms"), "{said}");
+        let silent = text.to_owned() + "pfc = { enable = [] }\n";
+        let silent = weir_config::load("t.toml", &silent).unwrap_or_else(|found| panic!("{found:?}")).config;
+        assert_eq!(lapsed(&silent, u64::MAX), None);
+    }
 }
