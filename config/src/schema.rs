@@ -367,7 +367,7 @@ tables! {
         key("fast_leave", "boolean, default false", "a port leaves a group with the first host that says so, and nobody asks whether others stay: for ports with one host each (fastleave)"),
         key("querier", "boolean, default false", "the switch itself asks for members, unless somebody else does (mcast_querier)"),
         key("querier_address", "IPv4 address, default 0.0.0.0", "source of its IGMP queries: the lowest address is the querier, and any other goes before 0.0.0.0"),
-        key("query_interval", "time 1s to 1h, default 125s", "between two general queries; also how long what hosts and routers have said holds: a member twice this and `query_response_interval`, a querier twice this and half of that (mcast_query_interval)"),
+        key("query_interval", "time 1s to 3600s, default 125s", "between two general queries; also how long what hosts and routers have said holds: a member twice this and `query_response_interval`, a querier twice this and half of that (mcast_query_interval)"),
         key("query_response_interval", "time 100ms to 25s, default 10s, or `query_interval` if that is shorter", "hosts answer within this; what is flooded while nobody asks is flooded so long after somebody has (mcast_query_response_interval)"),
         key("max_groups", "1 to 4096, default 512", "most groups of IPv4, and most of IPv6, that a VLAN has; who joins others is refused, and counted (mcast_hash_max)"),
         key("port_max_groups", "1 to 4096, default 128", "most of them at one port (mcast_max_groups)"),

@@ -192,7 +192,7 @@ pub(super) static QP: Table = table(
             "integer from 1, default without end",
             "how many: the run ends when all are acknowledged",
         ),
-        key("start", "time 0 to 1h, default 0", "not before this time after the start"),
+        key("start", "time 0 to 3600s, default 0", "not before this time after the start"),
         key(
             "remote_address",
             "integer, default that of a weir host with the same first_qpn; of an engine 0",
@@ -387,7 +387,7 @@ pub(super) static RCLINK_QP: Table = table(
             "integer from 1, default without end",
             "how many: the run ends when all are acknowledged",
         ),
-        key("start", "time 0 to 1h, default 0", "not before this time after the start"),
+        key("start", "time 0 to 3600s, default 0", "not before this time after the start"),
     ],
 );
 

@@ -32,7 +32,8 @@ pub(super) fn all_reduce(hosts: &[usize], (half, chunks): (u64, u64), start: imp
     let all = id(chunks, 0, 0, 1);
     for chunk in 0..chunks {
         // What is left is spread over the chunks that are left.
-        let bytes = (half * (chunk + 1) / chunks - half * chunk / chunks).max(1);
+        let until = |chunk: u64| (u128::from(half) * u128::from(chunk) / u128::from(chunks)) as u64;
+        let bytes = (until(chunk + 1) - until(chunk)).max(1);
         for (tree, down) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             for at in 1..n {
                 let up = above(n, at);
