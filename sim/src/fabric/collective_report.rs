@@ -220,11 +220,8 @@ pub(super) struct Known {
     /// When it arrived, ns. `None`: when its start and its time say. Where both lie between two nanoseconds they are rounded each by
     /// itself.
     pub done: Option<Nanos>,
-    /// Bytes on the wire, and the rate at which they go at most, bit/s.
-    pub wire: u64,
-    pub pace: u64,
-    /// What it takes alone right behind another message of its queue pair, ns.
-    pub behind: Nanos,
+    /// What it is to its path.
+    pub load: Load,
     pub held: PauseTotals,
     /// The cause of what it took longer than alone for no other cause.
     pub slowed: LateBy,
@@ -241,7 +238,6 @@ impl Known {
     /// Of a message that was not held back, and takes longer than alone for `slowed`.
     pub fn of(ways: &Ways<'_>, planned: &Planned, part: Part, slowed: LateBy) -> Self {
         let plan = ways.plan;
-        let Load { wire, pace, slowest } = ways.load(planned);
         // An engine is no rank: it has no line of its own here.
         let to = if planned.seat.is_some() { planned.from } else { planned.to };
         Self {
@@ -252,10 +248,7 @@ impl Known {
             start: planned.flow.start,
             to_engine: planned.seat.is_some(),
             done: None,
-            wire,
-            pace,
-            // No message is late by a part of a nanosecond.
-            behind: takes(wire, pace.min(slowest)) + 1,
+            load: ways.load(planned),
             held: PauseTotals::default(),
             slowed,
         }
@@ -345,35 +338,39 @@ impl Sent<'_> {
     /// The rate of the slower of its lines, bit/s, or its own.
     fn rate(&self) -> u64 {
         let [from, to] = self.known.lines;
-        from.rate.min(to.rate).min(self.known.pace)
+        from.rate.min(to.rate).min(self.known.load.pace)
     }
 
     /// What it takes longer for the line of its sender and that of its receiver than for the best, ns: a slower rate is that of the slower
     /// end, and a cable is waited for by the first of several messages, not by one that is behind another.
     fn lines(&self, course: &Course<'_>, is_behind: bool) -> [Nanos; 2] {
-        let best = course.best.rate.min(self.known.pace);
-        let slower = takes(self.known.wire, self.rate()) - takes(self.known.wire, best);
+        let Load { wire, pace, .. } = self.known.load;
+        let slower = takes(wire, self.rate()) - takes(wire, course.best.rate.min(pace));
         let longer = |line: HostLine| if is_behind { 0 } else { line.delay.0 - course.best.delay.0 };
         let [from, to] = self.known.lines.map(longer);
         let is_of_sender = self.known.lines[0].rate <= self.known.lines[1].rate;
         if is_of_sender { [from + slower, to] } else { [from, to + slower] }
     }
 
-    /// What it lost on its way, behind the message before it on its queue pair, if it waited for one, and by what. `begun`: an engine has
-    /// heard of all ranks.
-    fn lost(&self, course: &Course<'_>, ahead: Option<&Sent<'_>>, begun: Nanos) -> [(LateBy, Nanos); 4] {
+    /// What it took longer than alone, from when it could be sent. `begun`: an engine has heard of all ranks.
+    fn excess(&self, begun: Nanos) -> Nanos {
+        let start = self.flow.start_ns.unwrap_or(0);
+        let taken = self.end().unwrap_or(0).saturating_sub(start);
+        let waited = if self.known.to_engine { begun.saturating_sub(start) } else { 0 };
+        taken.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited)
+    }
+
+    /// By what it was late by so much on its way, behind the message before it on its queue pair, if it waited for one.
+    fn lost(&self, course: &Course<'_>, ahead: Option<&Sent<'_>>, excess: Nanos) -> [(LateBy, Nanos); 4] {
         let start = self.flow.start_ns.unwrap_or(0);
         let from = ahead.and_then(Sent::end).map_or(start, |end| end.max(start));
-        let alone = if ahead.is_some() { self.known.behind } else { self.flow.ideal_ns.unwrap_or(0) };
         let taken = self.end().unwrap_or(0).saturating_sub(from);
-        let waited = if self.known.to_engine { begun.saturating_sub(from) } else { 0 };
-        let excess = taken.saturating_sub(alone).saturating_sub(waited);
         let PauseTotals { begin, end } = self.known.held;
         let begin = ahead.map_or(begin, |ahead| begin.max(ahead.known.held.end));
         let paused = end.saturating_sub(begin).min(excess);
         let rest = excess - paused;
         let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
-        let (rate, best) = (self.rate(), course.best.rate.min(self.known.pace));
+        let (rate, best) = (self.rate(), course.best.rate.min(self.known.load.pace));
         // What waits in front of a slower line would have waited less, too.
         let waited = (u128::from(queued) * u128::from(best - rate) / u128::from(best.max(1))) as Nanos;
         let line: Nanos = self.lines(course, ahead.is_some()).into_iter().sum();
@@ -389,7 +386,7 @@ impl Sent<'_> {
     fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (LateBy, Nanos) {
         let Wait { computed, late, .. } = self.wait(course, since);
         let before = [(LateBy::Start, late), (LateBy::Compute, computed)];
-        let lost = self.lost(course, None, begun);
+        let lost = self.lost(course, None, self.excess(begun));
         let most = before.into_iter().chain(lost).rev().max_by_key(|(_, ns)| *ns);
         most.filter(|(_, ns)| *ns > 0).unwrap_or((LateBy::None, 0))
     }
@@ -507,6 +504,45 @@ fn result(
     }
 }
 
+/// What a message has to do with the one before it on its queue pair.
+#[derive(Clone, Copy, Default)]
+struct InPair<'a> {
+    /// It waited for that one.
+    ahead: Option<Sent<'a>>,
+    /// By how much it ended later than if all of the queue pair had been alone, and that one, ns.
+    late: Nanos,
+    late_before: Nanos,
+}
+
+/// The messages of a queue pair, by their flows, in the order in which they ended: what each does alone behind the one before.
+fn in_pair<'a>(pair: &[(Nanos, Sent<'a>)]) -> Vec<(u32, InPair<'a>)> {
+    let ps = |ns: Nanos| u128::from(ns) * 1000;
+    let takes = |bytes: u64, rate: u64| u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.max(1));
+    // The one before, when that would have begun to be sent and have ended alone, ps, and by how much it was late, ns.
+    let mut before: Option<(Sent<'a>, u128, u128, Nanos)> = None;
+    let mut all = Vec::with_capacity(pair.len());
+    for (end, message) in pair {
+        let Load { wire, slowest, .. } = message.known.load;
+        let (start, ideal) = (ps(message.flow.start_ns.unwrap_or(0)), ps(message.flow.ideal_ns.unwrap_or(0)));
+        let (mut sent, mut alone, mut place) = (start, start + ideal, InPair::default());
+        if let Some((ahead, ahead_sent, ahead_alone, ahead_late)) = before {
+            let Load { wire: ahead_wire, pace, .. } = ahead.known.load;
+            let own = ahead.known.lines[0].rate.min(pace);
+            sent = sent.max(ahead_sent + takes(ahead_wire, own));
+            let on_link = takes(wire, slowest);
+            alone = (sent + ideal).max(ahead_alone + on_link);
+            let ahead_end = ps(ahead.end().unwrap_or(0));
+            if alone.max(ahead_end + on_link) > start + ideal {
+                (place.ahead, place.late_before) = (Some(ahead), ahead_late);
+            }
+        }
+        place.late = (ps(*end).saturating_sub(alone) / 1000) as Nanos;
+        before = Some((*message, sent, alone, place.late));
+        all.push((message.flow.id, place));
+    }
+    all
+}
+
 /// Goes back from the message that ended last to those it waited for, and to the begin of the collective; who of their senders added
 /// most, and by what.
 fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>) -> Straggler {
@@ -525,31 +561,29 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         pairs.entry(message.1.known.pair).or_default().push(message);
     }
     pairs.values_mut().for_each(|pair| pair.sort_by_key(|(end, m)| (*end, m.flow.id)));
-    // What it waited for on its queue pair: the message before it, if that had not ended when it could be sent.
-    let ahead = |message: &Sent<'_>| {
-        let pair = pairs.get(&message.known.pair)?;
-        let this = (message.end()?, message.flow.id);
-        let at = pair.partition_point(|(end, m)| (*end, m.flow.id) < this);
-        let (end, before) = *pair.get(at.checked_sub(1)?)?;
-        (Some(end) > message.flow.start_ns).then_some(before)
-    };
+    let places: BTreeMap<u32, InPair<'_>> = pairs.values().flat_map(|pair| in_pair(pair)).collect();
     let mut added: BTreeMap<(u32, LateBy), (Nanos, Sent<'_>)> = BTreeMap::new();
     let (mut at, mut left) = (Some(last), all.len());
+    // What a message was late by and the one behind it was not has been made up for.
+    let mut still_late = Nanos::MAX;
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
-        let ahead = ahead(&message);
+        let InPair { ahead, late, late_before } = places.get(&message.flow.id).copied().unwrap_or_default();
         let mut add = |cause, ns| {
             let parts = message.parts(course, ahead.is_some(), (cause, ns));
             for (host, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
                 added.entry((host, cause)).or_insert((0, message)).0 += ns;
             }
         };
-        let lost = message.lost(course, ahead.as_ref(), begun);
+        let late = if ahead.is_some() { late } else { message.excess(begun) }.min(still_late);
+        let lost = message.lost(course, ahead.as_ref(), late.saturating_sub(late_before));
         lost.into_iter().for_each(|(cause, ns)| add(cause, ns));
+        still_late = late.min(late_before);
         if ahead.is_some() {
             at = ahead;
             continue;
         }
+        still_late = Nanos::MAX;
         let host = message.known.ends.0;
         let wait = message.wait(course, from);
         let before = [(LateBy::Start, wait.late), (LateBy::Compute, wait.computed)];

@@ -104,3 +104,50 @@ fn pauses_are_counted_once() {
     let late = straggler(&report.collectives[0]);
     assert!(paused > 100_000 && (late.host.as_str(), late.cause) == ("h0", "queue"), "{late:?} {paused}");
 }
+
+/// A message that goes while the one before it is on its way waits for nothing of that, and a pace is no queue.
+#[test]
+fn who_is_alone_is_late_by_nothing_but_what_it_does_itself() {
+    let between = |ns: u32| {
+        format!(
+            "{{\"rank\":0,\"id\":1,\"op\":\"send\",\"to\":1,\"bytes\":1000}}\n{{\"rank\":0,\"id\":2,\"op\":\"compute\",\"ns\":{ns}}}\n\
+             {{\"rank\":0,\"id\":3,\"op\":\"send\",\"to\":1,\"bytes\":1000,\"after\":[2]}}\n{{\"rank\":1,\"id\":1,\"op\":\"recv\",\"from\":0}}\n\
+             {{\"rank\":1,\"id\":2,\"op\":\"recv\",\"from\":0}}\n"
+        )
+    };
+    let in_turn = |pairs: u32| -> String {
+        (0..2 * pairs)
+            .map(|id| {
+                let bytes = if id % 2 == 0 { 4096 } else { 64 };
+                format!(
+                    "{{\"rank\":0,\"id\":{id},\"op\":\"send\",\"to\":1,\"bytes\":{bytes},\"tag\":{id}}}\n\
+                     {{\"rank\":1,\"id\":{id},\"op\":\"recv\",\"from\":0,\"tag\":{id}}}\n"
+                )
+            })
+            .collect()
+    };
+    for level in ["packet", "flow"] {
+        let star =
+            |keys: &str| format!("level = \"{level}\"\n[topology]\nkind = \"star\"\nhosts = 2\n{keys}");
+        for (delay, ns) in [("100us", 199_000), ("2us", 4_000), ("2us", 4_300)] {
+            let job = play(&star(&format!("[link]\ndelay = \"{delay}\"\n")), &between(ns), "");
+            let late = straggler(&job);
+            assert_eq!((late.cause, late.late_ns), ("compute", u64::from(ns)), "{level} {delay}: {late:?}");
+        }
+        let paced = play(&star("[host]\npayload = 4096\n"), &in_turn(20), "rate = \"1G\"\n");
+        assert!(straggler(&paced).late_ns < 50, "{level}: {:?}", straggler(&paced));
+    }
+}
+
+/// What the next messages make up for is not what a job was late by.
+#[test]
+fn what_is_made_up_for_is_no_lateness() {
+    let star = "[topology]\nkind = \"star\"\nhosts = 6\n[host]\npayload = 1000\n";
+    let beside = "rate = \"5G\"\n[[workload]]\nkind = \"incast\"\nto = \"h1\"\nbytes = \"100KB\"\nsenders = 4\nstart = \"3us\"\n";
+    for pieces in [40, 100] {
+        let file = in_pieces(pieces, 1_000_000, 0);
+        let (alone, shared) = (play(star, &file, "rate = \"5G\"\n"), play(star, &file, beside));
+        let longer = time(&shared) - time(&alone);
+        assert!(straggler(&shared).late_ns <= longer + 10, "{pieces}: {:?} of {longer}", straggler(&shared));
+    }
+}

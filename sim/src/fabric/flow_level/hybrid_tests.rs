@@ -265,3 +265,19 @@ fn a_run_that_is_told_to_stop_is_of_the_time_to_which_frames_were_played() {
     let into = |to: &str| stopped.links.iter().find(|l| l.to == to).unwrap().busy_milli;
     assert!(into("h4") > 950 && into("h5") > 950, "{} {}", into("h4"), into("h5"));
 }
+
+/// Where all is played links carry what they do frame by frame, also of flows with a pace.
+#[test]
+fn links_carry_what_was_played() {
+    let topology = "kind = \"star\"\nhosts = 6\n[link]\ndelay = \"100ns\"\n[host]\npayload = 1000";
+    let paced = ["h0", "h1", "h2"].map(|from| flow(from, "h5", "bytes = \"40KB\"\nrate = \"1G\"")).concat();
+    let fast = ["h3", "h4"].map(|from| flow(from, "h5", "bytes = \"1MB\"")).concat();
+    let text = file(topology, &(paced + &fast));
+    let links = |report: &Report| -> Vec<(u64, u64)> {
+        let to_h5 = report.links.iter().filter(|l| l.to == "h5" || l.from.starts_with('h'));
+        to_h5.map(|l| (l.frames, l.bytes)).collect()
+    };
+    let (packets, hybrid) = (play(&text), at_level("hybrid", &text));
+    assert!(levels(&hybrid).iter().all(|level| *level == Level::Packet));
+    assert_eq!(links(&packets), links(&hybrid));
+}

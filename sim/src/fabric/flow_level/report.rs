@@ -149,13 +149,8 @@ impl World<'_> {
 
     /// Links carry what was played frame by frame, in place of what the same flows were at flow level.
     fn put_on_links(&mut self, packets: &Packets) {
-        let is_played = |flow: u32| packets.section.flows[flow as usize];
-        let open = self.sending.values().filter(|sending| is_played(sending.flow));
-        let open: Vec<(u32, u64)> = open.map(|sending| (sending.flow, self.progress(sending).0)).collect();
-        let ended = self.flows.iter().filter(|f| is_played(f.flow.id) && self.was_sent(f.flow.id));
-        let ended = ended.map(|f| (f.flow.id, f.flow.packets(), self.ways().stream(f).wire));
-        let all: Vec<_> = ended.chain(open.iter().map(|(flow, bytes)| (*flow, 0, *bytes))).collect();
-        for (flow, frames, bytes) in all {
+        for (flow, _) in (0u32..).zip(&packets.section.flows).filter(|(_, is_played)| **is_played) {
+            let (frames, bytes) = self.on_links(flow);
             let f = &self.flows[flow as usize];
             let path: Vec<usize> = self.ways().path(f.from, f.to, f.path).collect();
             for dir in path {

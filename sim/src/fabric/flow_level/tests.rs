@@ -451,6 +451,13 @@ fn messages_of_a_queue_pair_keep_their_pace_and_their_order() {
         assert!(near && flows == hybrid, "{pieces}: {:?} {:?}", packets.last(), flows.last());
     }
     let tree = "[topology]\nkind = \"fat_tree\"\nk = 4\n[link]\nrate = \"25G\"\n[host]\npayload = 4096\n";
+    // What is behind has not come before what is in front.
+    let dir = folder(&[("o.jsonl", &*in_pieces(&[4096, 1]))]);
+    let text = format!(
+        "name = \"t\"\nlevel = \"flow\"\nstop_time = \"10us\"\n{tree}[[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nhosts = [\"h0\", \"h15\"]\n"
+    );
+    let cut = play_in(dir.path(), &text).unwrap();
+    assert_eq!(cut.flows.iter().map(|f| f.delivered).collect::<Vec<_>>(), [0, 0]);
     for sizes in [&[4096, 1][..], &[40960, 1, 1], &[4096, 64, 4096, 64, 1], &[1, 4096, 1]] {
         let [packets, flows] =
             ["packet", "flow"].map(|level| of(level, tree, "hosts = [\"h0\", \"h15\"]\n", sizes));

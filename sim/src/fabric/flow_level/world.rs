@@ -222,9 +222,16 @@ impl<'a> World<'a> {
         self.operations.computations(self.now, |op| !is_out(op))
     }
 
-    /// All of a flow was sent.
-    pub fn was_sent(&self, flow: u32) -> bool {
-        self.under_way.contains_key(&flow) || self.outcomes[flow as usize].done != NEVER
+    /// Frames and bytes that a flow has put onto each of its links, once what is being sent is there, too ([`Self::close`]).
+    pub fn on_links(&self, flow: u32) -> (u64, u64) {
+        let planned = &self.flows[flow as usize];
+        match self.sending.get(&flow) {
+            Some(sending) if sending.last.is_none() => (0, self.progress(sending).0),
+            None if !self.under_way.contains_key(&flow) && self.outcomes[flow as usize].done == NEVER => {
+                (0, 0)
+            }
+            Some(_) | None => (planned.flow.packets(), self.ways().load(planned).wire),
+        }
     }
 
     /// Directions that were the bottleneck of several flows at some time.
@@ -444,7 +451,7 @@ impl<'a> World<'a> {
     }
 
     /// All of a flow has been sent, and when it arrives is known.
-    fn end_sending(&mut self, sending: Sending) {
+    fn end_sending(&mut self, mut sending: Sending) {
         let Sending { flow, stint, last, rest, on_last_link, last_wire, .. } = sending;
         let planned = &self.flows[flow as usize];
         let (pair, Load { wire, pace, slowest }) = (planned.pair, self.ways().load(planned));
@@ -460,6 +467,7 @@ impl<'a> World<'a> {
             let arrival = stint.until.saturating_add(rest).saturating_add(late).max(behind).max(self.now);
             self.queue.push(arrival, Event::Delivered { flow });
             self.arrivals.insert(pair, arrival);
+            sending.rest = arrival - stint.until;
             self.under_way.insert(flow, sending);
             if !self.flows[flow as usize].flow.transport.is_reliable() {
                 self.queue.push(self.now, Event::Acknowledged { flow });
