@@ -3,8 +3,9 @@
 use super::computations::{Began, Computations, Span};
 use super::graph::{Collective, Part};
 use super::report::{FlowResult, quoted};
+use super::time::PS;
 use super::topology::Plan;
-use super::ways::{Load, Ways};
+use super::ways::{self, Load, Ways};
 use super::workload::Planned;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -257,7 +258,7 @@ impl Known {
 
 /// Nanoseconds that so many bytes take at a rate.
 fn takes(bytes: u64, rate: u64) -> Nanos {
-    (u128::from(bytes) * 8_000_000_000 / u128::from(rate.max(1))) as Nanos
+    (ways::takes(bytes.into(), rate) / u128::from(PS)) as Nanos
 }
 
 /// How computations began, by their hosts and ends.
@@ -516,8 +517,8 @@ struct InPair<'a> {
 
 /// The messages of a queue pair, by their flows, in the order in which they ended: what each does alone behind the one before.
 fn in_pair<'a>(pair: &[(Nanos, Sent<'a>)]) -> Vec<(u32, InPair<'a>)> {
-    let ps = |ns: Nanos| u128::from(ns) * 1000;
-    let takes = |bytes: u64, rate: u64| u128::from(bytes) * 8_000_000_000_000 / u128::from(rate.max(1));
+    let ps = |ns: Nanos| u128::from(ns) * u128::from(PS);
+    let takes = |bytes: u64, rate: u64| ways::takes(bytes.into(), rate);
     // The one before, when that would have begun to be sent and have ended alone, ps, and by how much it was late, ns.
     let mut before: Option<(Sent<'a>, u128, u128, Nanos)> = None;
     let mut all = Vec::with_capacity(pair.len());
@@ -536,7 +537,7 @@ fn in_pair<'a>(pair: &[(Nanos, Sent<'a>)]) -> Vec<(u32, InPair<'a>)> {
                 (place.ahead, place.late_before) = (Some(ahead), ahead_late);
             }
         }
-        place.late = (ps(*end).saturating_sub(alone) / 1000) as Nanos;
+        place.late = (ps(*end).saturating_sub(alone) / u128::from(PS)) as Nanos;
         before = Some((*message, sent, alone, place.late));
         all.push((message.flow.id, place));
     }
@@ -578,9 +579,8 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         let late = if ahead.is_some() { late } else { message.excess(begun) }.min(still_late);
         let lost = message.lost(course, ahead.as_ref(), late.saturating_sub(late_before));
         lost.into_iter().for_each(|(cause, ns)| add(cause, ns));
-        still_late = late.min(late_before);
         if ahead.is_some() {
-            at = ahead;
+            (at, still_late) = (ahead, late.min(late_before));
             continue;
         }
         still_late = Nanos::MAX;

@@ -44,8 +44,7 @@ pub(super) struct Load {
 /// A flow as a stream that shares its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream {
-    /// All its frames, bytes on the wire.
-    pub wire: u64,
+    pub load: Load,
     /// Those of its last frame where there are others and the flow has a pace: it is there as soon as its links let it, though the next flow
     /// of its queue pair keeps the pace behind it. Else 0.
     pub last: u64,
@@ -209,14 +208,15 @@ impl Ways<'_> {
     /// The same flow as a stream, whose last frame arrives when it does frame by frame.
     pub fn stream(&self, planned: &Planned) -> Stream {
         let legs = self.legs(planned.from, &[planned.to], planned.path);
-        let (Load { wire, pace, slowest }, Frames { last, before, .. }) =
-            (self.load(planned), self.frames(planned, legs.first()));
-        let pace = if before > 0 { pace } else { u64::MAX };
+        let load = self.load(planned);
+        let (Load { wire, slowest, .. }, Frames { last, before, .. }) =
+            (load, self.frames(planned, legs.first()));
+        let pace = if before > 0 { load.pace } else { u64::MAX };
         let last = if pace < slowest { last } else { 0 };
         let sending = takes((wire - last).into(), pace.min(slowest));
         let rest = self.takes_alone(planned, &legs).saturating_sub(sending);
         let last_link = legs.last().map_or(1, |leg| leg.dir.rate.bps());
-        Stream { wire, last, rest: ps(rest), on_last_link: ps(takes(wire.into(), last_link)) }
+        Stream { load, last, rest: ps(rest), on_last_link: ps(takes(wire.into(), last_link)) }
     }
 
     /// From the making of a frame of so many bytes on the wire to its effect, alone.

@@ -103,7 +103,7 @@ impl World<'_> {
             Some(sending) => {
                 // Whole frames. All but the last one are alike.
                 let frame = self.ways().frame_bytes(planned, flow.payload.into());
-                let frames = |wire: u64| if wire < sending.wire { wire / frame } else { flow.packets() };
+                let frames = |wire: u64| if wire < sending.load.wire { wire / frame } else { flow.packets() };
                 let (sent, arrived) = self.progress(sending);
                 (frames(sent), frames(arrived))
             }

@@ -488,3 +488,21 @@ fn paced_flows_are_congested_where_their_paces_are_more_than_the_link() {
         }
     }
 }
+
+/// What waits for the sending of a datagram goes on when its last frame has left, whatever its pace: as soon as frame by frame.
+#[test]
+fn who_waits_for_a_datagram_with_a_pace_goes_on() {
+    let lines = "{\"rank\":0,\"id\":1,\"op\":\"send\",\"to\":1,\"bytes\":10000}\n{\"rank\":1,\"id\":1,\"op\":\"recv\",\"from\":0}\n\
+                 {\"rank\":0,\"id\":2,\"op\":\"compute\",\"ns\":1000,\"after\":[1]}\n";
+    let dir = folder(&[("o.jsonl", lines)]);
+    let ends = ["packet", "flow"].map(|level| {
+        let text = format!(
+            "name = \"t\"\nlevel = \"{level}\"\nstop_time = \"20ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[host]\npayload = 1000\n\
+             [[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nreliable = false\nrate = \"1G\"\n"
+        );
+        let report = play_in(dir.path(), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert!(report.verdict == "PASS" && report.unfinished.is_none(), "{level}: {:?}", report.unfinished);
+        report.end_ns
+    });
+    assert!(ends[0].abs_diff(ends[1]) <= 100, "{ends:?}");
+}

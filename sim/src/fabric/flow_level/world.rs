@@ -79,8 +79,8 @@ pub(super) struct Sending {
     /// queue pair keeps the pace.
     stint: Stint,
     last: Option<Stint>,
-    /// Bytes on the wire, and those of them that are such a last frame.
-    pub wire: u64,
+    pub load: Load,
+    /// Bytes on the wire of such a last frame.
     last_wire: u64,
     /// From the end of its first stint to the arrival of its last byte, if nothing holds up what follows.
     rest: Ps,
@@ -335,15 +335,15 @@ impl<'a> World<'a> {
     fn begin_sending(&mut self, flow: u32) {
         let planned = &self.flows[flow as usize];
         let ways = self.ways();
-        let Stream { wire, last, rest, on_last_link } = ways.stream(planned);
+        let Stream { load, last: last_wire, rest, on_last_link } = ways.stream(planned);
         let path = ways.path(planned.from, planned.to, planned.path).map(|dir| dir as u32).collect();
         // A frame that is alone has no pace, but for what is behind it.
         let pace = match planned.flow.pace {
             Pace::Fixed(rate) if planned.flow.packets() > 1 => Some(units(rate)),
             _ => None,
         };
-        let stint = self.join((flow, wire, rest), (path, pace), wire - last);
-        let sending = Sending { flow, stint, last: None, wire, last_wire: last, rest, on_last_link };
+        let stint = self.join((flow, load.wire, rest), (path, pace), load.wire - last_wire);
+        let sending = Sending { flow, stint, last: None, load, last_wire, rest, on_last_link };
         self.sending.insert(flow, sending);
     }
 
@@ -425,7 +425,7 @@ impl<'a> World<'a> {
         self.unshare(number);
         let Some(mut sending) = self.sending.remove(&flow) else { return };
         if let Some(lane) = self.lane_of[flow as usize] {
-            let parts = (self.flows[flow as usize].flow.bytes, sending.wire);
+            let parts = (self.flows[flow as usize].flow.bytes, sending.load.wire);
             self.with_bundle(number, |bundle, _| bundle.draws(lane, parts, false));
         }
         if let Some(last) = &mut sending.last {
@@ -436,26 +436,32 @@ impl<'a> World<'a> {
         let Some(key) = self.bundles[number as usize].as_ref().map(|bundle| bundle.key.clone()) else {
             return;
         };
+        let Flow { transport, .. } = self.flows[flow as usize].flow;
         let packets = self.flows[flow as usize].flow.packets();
         for link in key.0.iter() {
             let line = &mut self.lines[*link as usize];
-            (line.carried, line.bytes) = (line.carried + packets, line.bytes + sending.wire);
+            (line.carried, line.bytes) = (line.carried + packets, line.bytes + sending.load.wire);
+        }
+        // Of datagrams a sender knows that they have left, the last one, too.
+        if self.operations.follows_sends() && !transport.is_reliable() {
+            let line = self.dirs[key.0[0] as usize].rate.bps();
+            let known = self.now.saturating_add(time_of(sending.last_wire, line));
+            self.queue.push(known, Event::Acknowledged { flow });
         }
         if sending.last_wire == 0 {
             return self.end_sending(sending);
         }
-        let Sending { wire, last_wire, rest, .. } = sending;
-        sending.last = Some(self.join((flow, wire, rest), key, last_wire));
+        let Sending { load, last_wire, rest, .. } = sending;
+        sending.last = Some(self.join((flow, load.wire, rest), key, last_wire));
         self.queue.push(self.now.saturating_add(rest), Event::Due { flow });
         self.sending.insert(flow, sending);
     }
 
     /// All of a flow has been sent, and when it arrives is known.
     fn end_sending(&mut self, mut sending: Sending) {
-        let Sending { flow, stint, last, rest, on_last_link, last_wire, .. } = sending;
-        let planned = &self.flows[flow as usize];
-        let (pair, Load { wire, pace, slowest }) = (planned.pair, self.ways().load(planned));
-        let paced_alone = if planned.flow.packets() == 1 { wire } else { 0 };
+        let Sending { flow, stint, last, load, rest, on_last_link, last_wire } = sending;
+        let (planned, Load { wire, pace, slowest }) = (&self.flows[flow as usize], load);
+        let (pair, paced_alone) = (planned.pair, if planned.flow.packets() == 1 { wire } else { 0 });
         if self.outcomes[flow as usize].done == NEVER {
             let late = last.map_or(0, |last| {
                 let late = lateness(last_wire, pace, self.now - last.since);
@@ -469,9 +475,6 @@ impl<'a> World<'a> {
             self.arrivals.insert(pair, arrival);
             sending.rest = arrival - stint.until;
             self.under_way.insert(flow, sending);
-            if !self.flows[flow as usize].flow.transport.is_reliable() {
-                self.queue.push(self.now, Event::Acknowledged { flow });
-            }
         } else {
             self.release_all(&sending);
         }
@@ -495,7 +498,7 @@ impl<'a> World<'a> {
     fn due(&mut self, flow: u32) {
         let Some(sending) = self.sending.get(&flow) else { return };
         let Some(last) = sending.last else { return };
-        let pace = self.ways().load(&self.flows[flow as usize]).pace;
+        let pace = sending.load.pace;
         let sent =
             self.bundles[last.bundle as usize].as_ref().map_or(0, |b| b.clock_at(self.now)) - last.begin;
         if lateness((sent / BYTE) as u64, pace, self.now - last.since) == 0 {
@@ -551,7 +554,7 @@ impl<'a> World<'a> {
 
     /// Bytes on the wire that a flow has sent by now, and those of them that have arrived.
     pub fn progress(&self, sending: &Sending) -> (u64, u64) {
-        let Sending { stint, last, wire, last_wire, rest, .. } = sending;
+        let Sending { stint, last, load, last_wire, rest, .. } = sending;
         let of = |stint: &Stint, wire: u64, time: Ps| {
             if stint.until <= time {
                 return wire;
@@ -559,7 +562,7 @@ impl<'a> World<'a> {
             let clock = self.bundles[stint.bundle as usize].as_ref().map_or(0, |b| b.clock_at(time));
             if stint.since <= time { (clock.saturating_sub(stint.begin) / BYTE) as u64 } else { 0 }
         };
-        let first = |time: Ps| of(stint, wire - last_wire, time);
+        let first = |time: Ps| of(stint, load.wire - last_wire, time);
         let of_last = last.as_ref().map_or(0, |last| of(last, *last_wire, self.now));
         (first(self.now) + of_last, self.now.checked_sub(*rest).map_or(0, first))
     }
