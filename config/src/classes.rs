@@ -19,11 +19,11 @@ fn has(set: Set, n: usize) -> bool {
     set >> n & 1 == 1
 }
 
-pub(super) fn members(set: Set) -> impl Iterator<Item = usize> + Clone {
+pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..8).filter(move |n| has(set, *n))
 }
 
-pub(super) fn set(of: impl Iterator<Item = usize>) -> Set {
+fn set(of: impl Iterator<Item = usize>) -> Set {
     of.fold(0, |set, n| set | 1 << n)
 }
 

@@ -207,51 +207,54 @@ fn joins_engine(plan: &Plan, link: usize) -> bool {
     plan.links[link].ends.iter().any(|end| (plan.stations()..plan.hosts).contains(&end.node))
 }
 
+/// The key `key` that says of the link of this number what `[link]` says of all; `own`: whether a link of a custom topology says it itself,
+/// and `[trunk]`.
+fn key_of(
+    spec: &FabricSpec,
+    plan: &Plan,
+    link: usize,
+    key: &str,
+    own: (impl Fn(&CustomLink) -> bool, bool),
+) -> String {
+    let (of_link, of_trunk) = own;
+    match &spec.topology {
+        _ if joins_engine(plan, link) => format!("inc.{key}"),
+        Topology::HpccFile(_) => "topology.file".into(),
+        Topology::Custom(custom) if custom.links.get(link).is_some_and(of_link) => {
+            format!("topology.links.{link}.{key}")
+        }
+        Topology::Custom(_) => format!("link.{key}"),
+        _ if joins_switches(plan, link) && of_trunk => format!("trunk.{key}"),
+        _ => format!("link.{key}"),
+    }
+}
+
 /// The key that gives the link of this number its delay.
 pub(super) fn key_of_delay(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
-    match &spec.topology {
-        _ if joins_engine(plan, link) => "inc.delay".into(),
-        Topology::HpccFile(_) => "topology.file".into(),
-        Topology::Custom(custom) => match custom.links.get(link) {
-            Some(CustomLink { delay: Some(_), .. }) => format!("topology.links.{link}.delay"),
-            _ => "link.delay".into(),
-        },
-        _ if joins_switches(plan, link) && spec.trunk.delay.is_some() => "trunk.delay".into(),
-        _ => "link.delay".into(),
-    }
+    key_of(spec, plan, link, "delay", (|own: &CustomLink| own.delay.is_some(), spec.trunk.delay.is_some()))
 }
 
 /// The key that gives the link of this number its share of lost data frames.
 pub(super) fn key_of_loss(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
-    match &spec.topology {
-        Topology::HpccFile(_) => "topology.file".into(),
-        Topology::Custom(custom) => match custom.links.get(link) {
-            Some(CustomLink { loss: Some(_), .. }) => format!("topology.links.{link}.loss"),
-            _ => "link.loss".into(),
-        },
-        _ if joins_switches(plan, link) && spec.trunk.loss.is_some() => "trunk.loss".into(),
-        _ => "link.loss".into(),
-    }
+    key_of(spec, plan, link, "loss", (|own: &CustomLink| own.loss.is_some(), spec.trunk.loss.is_some()))
 }
 
 /// The key that gives the link of this number its rate.
 pub(super) fn key_of_rate(spec: &FabricSpec, plan: &Plan, link: usize) -> String {
-    let joins_switches = joins_switches(plan, link);
     match &spec.topology {
-        _ if joins_engine(plan, link) => "inc.rate".into(),
-        Topology::HpccFile(_) => "topology.file".into(),
-        Topology::Custom(custom) => match custom.links.get(link) {
-            Some(CustomLink { rate: Some(_), .. }) => format!("topology.links.{link}.rate"),
-            _ => "link.rate".into(),
-        },
         Topology::LeafSpine(LeafSpineSpec { oversubscription: Some(_), .. })
         | Topology::Rail(RailSpec { oversubscription: Some(_), .. })
-            if joins_switches =>
+            if joins_switches(plan, link) =>
         {
             "topology.oversubscription".into()
         }
-        _ if joins_switches && spec.trunk.rate.is_some() => "trunk.rate".into(),
-        _ => "link.rate".into(),
+        _ => key_of(
+            spec,
+            plan,
+            link,
+            "rate",
+            (|own: &CustomLink| own.rate.is_some(), spec.trunk.rate.is_some()),
+        ),
     }
 }
 

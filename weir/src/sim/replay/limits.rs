@@ -235,6 +235,18 @@ fn refused_below(
     Some((first.history.number, finding(held, limit)))
 }
 
+/// What frames that wait are charged, by when they are taken at the earliest, and their numbers.
+type Waiting = BTreeMap<(Nanos, u64), u64>;
+
+/// What those are charged that may have been taken by `at`: they wait no more.
+fn leave(waiting: &mut Waiting, at: Nanos) -> u64 {
+    let mut left = 0;
+    while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= at) {
+        left += first.remove();
+    }
+    left
+}
+
 /// What leaves makes room in headroom first.
 fn in_headroom_beyond(
     buffer: &BufferConfig,
@@ -250,12 +262,9 @@ fn in_headroom_beyond(
     }
     let begin = first.into_values().max()?;
     // All frames of the group that wait, by when they are taken at the earliest.
-    let mut waiting: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
-    let mut held: u64 = 0;
+    let (mut waiting, mut held) = (Waiting::new(), 0u64);
     for frame in frames.iter().filter(|frame| frame.history.losses.is_empty()) {
-        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= frame.came.at) {
-            held = held.saturating_sub(first.remove());
-        }
+        held = held.saturating_sub(leave(&mut waiting, frame.came.at));
         let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
         if frame.history.verdict == INTO_HEADROOM && frame.came.at >= begin {
             held += charge;
@@ -277,12 +286,9 @@ fn in_headroom_beyond(
 fn taken_beyond(buffer: &BufferConfig, pg: u8, limit: u64, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
     // Frames that were taken into the share and wait, by when they are taken at the earliest. They are the least that it holds: what leaves
     // makes room in headroom first.
-    let mut waiting: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
-    let mut held = 0;
+    let (mut waiting, mut held) = (Waiting::new(), 0);
     for frame in frames.iter().filter(|frame| frame.history.verdict == "admitted") {
-        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= frame.came.at) {
-            held -= first.remove();
-        }
+        held -= leave(&mut waiting, frame.came.at);
         let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
         if held + charge > limit {
             let held = format!("priority group {pg} held {} bytes outside its headroom", held + charge);
