@@ -1,5 +1,6 @@
 //! The comments of a capture, written and read: beside a frame what happened to it, in one line; beside all of them which they are.
 
+use super::verdict;
 use super::watch::{Watch, departure};
 use crate::api::documents::{FrameClass, WatchLine, WatchedArrival};
 
@@ -113,7 +114,7 @@ impl FrameHistory {
             parts.next();
             history.class = Some(class(parts.next()?)?);
             history.lookup = parts.next()?.to_owned();
-            history.verdict = parts.next()?.to_owned();
+            history.verdict = verdict::captured(parts.next()?).to_owned();
             match parts.next()? {
                 part if part.starts_with("depth ") => history.depth = part["depth ".len()..].parse().ok(),
                 part => history.losses.push((String::new(), part.split_once(", reason ")?.1.to_owned())),
@@ -211,13 +212,15 @@ mod tests {
             port: "p 0".into(),
             class: Some([3, 2, 4]),
             lookup: "port p1".into(),
-            verdict: "admitted, Xoff reached".into(),
+            verdict: verdict::XOFF_REACHED.into(),
             depth: Some(700),
             departures: vec![departure],
             losses: vec![("p2".into(), "egress.link_down".into())],
             on_its_way: true,
         };
-        assert_eq!(FrameHistory::read(&text), Some(want), "{text}");
+        assert_eq!(FrameHistory::read(&text).as_ref(), Some(&want), "{text}");
+        // As captures had it that told every port to send PFC.
+        assert_eq!(FrameHistory::read(&text.replace("Xoff reached", "Xoff is sent")), Some(want));
         let elsewhere = comment(&[arrived(&json!({ "queue": null }))]);
         assert!(elsewhere.ends_with("; depth not known"), "{elsewhere}");
         assert_eq!(FrameHistory::read(&elsewhere).unwrap().depth, None);

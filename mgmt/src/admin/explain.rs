@@ -1,7 +1,7 @@
 //! `/v1/explain` and `weir explain`: a question about a frame, and the answer of the pipeline's own code.
 
 use crate::admin::fdb::address_of;
-use crate::admin::{Fault, XOFF_REACHED};
+use crate::admin::{Fault, verdict};
 use crate::api::documents::{
     ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedMulticast,
     ExplainedPool, ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
@@ -275,12 +275,12 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     let reason = e.lost.first().map(|(reason, _)| *reason);
     let in_headroom = group.is_some_and(|group| group.after.headroom > group.before.headroom);
     let verdict = match reason {
-        _ if e.consumed => "consumed",
-        Some(_) if is_queued => "some copies dropped",
-        Some(_) => "dropped",
-        None if group.is_some_and(|group| group.xoff) => XOFF_REACHED,
-        None if in_headroom => "admitted into headroom",
-        None => "admitted",
+        _ if e.consumed => verdict::CONSUMED,
+        Some(_) if is_queued => verdict::SOME_DROPPED,
+        Some(_) => verdict::DROPPED,
+        None if group.is_some_and(|group| group.xoff) => verdict::XOFF_REACHED,
+        None if in_headroom => verdict::INTO_HEADROOM,
+        None => verdict::ADMITTED,
     };
     let limit = |bytes: u64| (bytes < u64::MAX >> 3).then_some(bytes);
     let of_one = |share: u64| (share as f64 / ONE_Q32 as f64 * 1e6).round() / 1e6;
@@ -461,10 +461,10 @@ pub fn text(d: &ExplainedFrame) -> String {
     }
     let verdict = match &d.reason {
         Some(reason) => {
-            let what = if d.verdict == "dropped" { "DROPPED" } else { "SOME COPIES DROPPED" };
+            let what = if d.verdict == verdict::DROPPED { "DROPPED" } else { "SOME COPIES DROPPED" };
             format!("{what}: {reason}: {}", d.remedy.as_deref().unwrap_or(""))
         }
-        None if d.verdict == "consumed" => {
+        None if d.verdict == verdict::CONSUMED => {
             "consumed: read by LLDP, and nothing is charged (show lldp)".to_owned()
         }
         None => format!(
@@ -504,7 +504,7 @@ pub fn text(d: &ExplainedFrame) -> String {
 fn pause(d: &ExplainedFrame, g: &ExplainedGroup) -> String {
     let left = grouped(d.headroom_left_bytes);
     let paused: Vec<String> = d.pauses.iter().map(usize::to_string).collect();
-    let is_over = g.xoff || d.verdict == XOFF_REACHED;
+    let is_over = g.xoff || d.verdict == verdict::XOFF_REACHED;
     match (paused.join(", "), g.xoff) {
         (list, _) if list.is_empty() && g.lossless && is_over => {
             format!(
@@ -613,7 +613,7 @@ mod tests {
         silent.ports[0].generate.enabled = 0;
         let asked = question("port=p0&dscp=26&len=1000");
         let silent = answer(&f.config, &silent, &seen, &McastReading::default(), None, &asked).unwrap();
-        assert_eq!((silent.verdict.as_str(), silent.pauses.len()), (XOFF_REACHED, 0));
+        assert_eq!((silent.verdict.as_str(), silent.pauses.len()), (verdict::XOFF_REACHED, 0));
         assert!(text(&silent).contains("no: the port sends no PFC for the group"), "{}", text(&silent));
         seen.groups[3].headroom = 1 << 30;
         let lost = text(&ask(&seen, "port=p0&dscp=26&len=1000"));

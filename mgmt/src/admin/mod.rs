@@ -5,6 +5,7 @@ pub mod comment;
 pub mod explain;
 pub mod fdb;
 pub mod inc;
+pub mod verdict;
 pub mod watch;
 
 pub use crate::api::documents::Fault;
@@ -18,9 +19,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use weir_config::{Config, Diagnostic, Difference, Fixed, Origin};
 use weir_dataplane::switch::SwitchParams;
-
-/// The verdict of a frame that brings its group to Xoff: a pause follows where the port sends PFC.
-pub(crate) const XOFF_REACHED: &str = "admitted, Xoff reached";
 
 /// An order.
 #[derive(Clone, Debug, PartialEq, Eq)]

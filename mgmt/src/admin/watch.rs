@@ -2,7 +2,7 @@
 
 mod engine;
 
-use super::{Fault, Refusal, XOFF_REACHED};
+use super::{Fault, Refusal, verdict};
 use crate::api::documents::{
     FrameClass, WatchLine, WatchedArrival, WatchedGroup, WatchedHeaders, WatchedQueue,
 };
@@ -464,12 +464,12 @@ fn arrived(info: &SwitchInfo, frame: u64, record: &Record, a: &Arrival, bytes: &
     };
     let [before, after] = &a.pg;
     let verdict = match a.lost {
-        Some(_) if a.copies == 0 => "dropped",
-        Some(_) => "some copies dropped",
-        None if a.copies == 0 => "consumed",
-        None if after.xoff && !before.xoff => XOFF_REACHED,
-        None if after.headroom > before.headroom => "admitted into headroom",
-        None => "admitted",
+        Some(_) if a.copies == 0 => verdict::DROPPED,
+        Some(_) => verdict::SOME_DROPPED,
+        None if a.copies == 0 => verdict::CONSUMED,
+        None if after.xoff && !before.xoff => verdict::XOFF_REACHED,
+        None if after.headroom > before.headroom => verdict::INTO_HEADROOM,
+        None => verdict::ADMITTED,
     };
     let limit = |bytes: u64| (bytes < u64::MAX >> 3).then_some(bytes);
     let p = &a.parsed;

@@ -314,6 +314,8 @@ struct ReportRecorder {
     lanes: Vec<usize>,
     paused: Vec<[(Option<Nanos>, Nanos, u64); PRIORITIES]>,
     host_pfc: Vec<u64>,
+    /// Acknowledgements that hosts sent.
+    answers: u64,
     timeline: TimelineRecorder,
 }
 
@@ -370,6 +372,10 @@ impl Recorder for ReportRecorder {
         let f = &mut self.flows[flow as usize];
         f.packets += 1;
         f.resent += u64::from(again);
+    }
+
+    fn answer_sent(&mut self) {
+        self.answers += 1;
     }
 
     fn delivered(&mut self, at: Nanos, flow: u32, bytes: u32) {
@@ -443,6 +449,7 @@ pub(super) fn run(
         lanes: rate_names.1,
         paused: vec![[(None, 0, 0); PRIORITIES]; plan.hosts],
         host_pfc: vec![0; plan.hosts],
+        answers: 0,
         timeline: TimelineRecorder::new(names, rate_names.0),
         first,
     };
@@ -607,7 +614,9 @@ fn report(
         flows_done: fcts.len(),
         fct_ns: Spread::of(fcts),
         slowdown_milli: Spread::of(slow),
-        frames_sent: flows.iter().map(|f| f.packets).sum(),
+        frames_sent: flows.iter().map(|f| f.packets).sum::<u64>()
+            + book.answers
+            + book.ports.iter().map(|p| p.sent).sum::<u64>(),
         frames_dropped: book.ports.iter().map(|p| p.refused).sum(),
         // All data has PFC there.
         lossless_drops: book.ports.iter().map(|p| p.refused).sum(),

@@ -23,6 +23,8 @@ fn the_ns3_profile_plays_a_spec_as_the_reference_does() {
     let alone =
         play(&format!("{NS3}[[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = \"1MB\"\n"));
     assert_eq!((alone.flows[0].fct_ns, alone.flows[0].ideal_ns), (Some(87_091), Some(87_091)));
+    // Each packet over two links, and as many acknowledgements back.
+    assert_eq!(alone.frames_sent, 4 * alone.flows[0].packets);
     assert!(alone.why.iter().any(|s| s.starts_with("No PFC")), "{:?}", alone.why);
     let all = play(&format!("{NS3}[[workload]]\nkind = \"all_to_all\"\nbytes = 1000\n"));
     assert!(all.why.iter().any(|s| s.contains("reported as flows alone")), "{:?}", all.why);

@@ -232,6 +232,7 @@ impl<R: Recorder> Sim<R> {
             if p.queues[0].is_empty() {
                 p.backlog = 0;
             }
+            self.recorder.answer_sent();
             return self.send(h, port, index);
         }
         let Some(f) = self.choose_flow(h) else {

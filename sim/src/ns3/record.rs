@@ -100,6 +100,8 @@ pub trait Recorder {
     }
     /// A data frame of a flow was handed to the link of its sender; `again`: not for the first time.
     fn data_sent(&mut self, _flow: u32, _again: bool) {}
+    /// An acknowledgement was handed to the link of its sender, with what it says of congestion.
+    fn answer_sent(&mut self) {}
     /// Payload of a flow arrived in order.
     fn delivered(&mut self, _at: Nanos, _flow: u32, _bytes: u32) {}
     /// The sampler ran: depth of the watched queue and shared use of its switch, in bytes.

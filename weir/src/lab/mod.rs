@@ -144,7 +144,7 @@ pub fn lab(args: &LabArgs, eal: &[String]) -> Result<Outcome> {
     hosts.stop_sending();
     let totals = running.stop()?;
     let results = hosts.finish(clock.now())?;
-    let findings = verdict::findings(&config, &totals, &results);
+    let findings = verdict::findings(&config, &totals, &results, args.deaf);
     // Files first: they wait for nobody.
     let summary = args.summary.as_ref().map_or(Ok(()), |path| {
         let json = verdict::json(&config, &totals, &results, &findings);

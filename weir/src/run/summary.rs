@@ -87,6 +87,12 @@ impl Totals {
         self.ports.iter().map(|port| port.stats.lossless_drops()).sum()
     }
 
+    /// By port: whether frames of lossless classes came when their headroom was used up.
+    pub fn headroom_exhausted(&self) -> Vec<bool> {
+        let reason = DropReason::IngressHeadroom as usize;
+        self.ports.iter().map(|port| port.stats.lossless.0[reason] > 0).collect()
+    }
+
     /// Those the watchdog dropped.
     fn lossless_drops_watchdog(&self) -> u64 {
         self.ports.iter().map(|port| port.stats.lossless_drops_watchdog()).sum()

@@ -153,9 +153,14 @@ fn incast_over_af_packet_without_pfc_drops() {
     results.content_is_right();
     assert!(control.iter().all(Vec::is_empty), "PFC is off");
     assert!(results.lost() > 0, "three into one does not fit");
-    let missed: u64 = (0..=SENDERS).map(|i| summary.port(&format!("p{i}"), "nic_missed")).sum();
-    assert_eq!(results.lost(), summary.total("dropped") + missed, "each lost frame has a reason");
-    assert_eq!(results.flow(100).lost, 0, "another priority to another port is not touched");
+    let missed = |i| summary.port(&format!("p{i}"), "nic_missed");
+    let all: u64 = (0..=SENDERS).map(missed).sum();
+    assert_eq!(results.lost(), summary.total("dropped") + all, "each lost frame has a reason");
+    // A worker that is off its core for long finds the ring of its port full.
+    assert!(
+        results.flow(100).lost <= missed(2),
+        "the switch does not touch another priority to another port"
+    );
 }
 
 /// `weir lab` is much the same over `net_ring`, in one process; its hosts are RoCEv2 endpoints.

@@ -137,6 +137,9 @@ fn flows_behind_links_that_pfc_holds_back_are_played_too() {
     let [p, f] = [Level::Packet, Level::Flow];
     assert_eq!(levels(&hybrid), [p, p, p, f], "{:?}", hybrid.why);
     assert_eq!(fct(&hybrid)[..3], fct(&packets)[..3]);
+    // Without pauses, which links carry, too. h2 is 2 links from h3, and answers are not of flow level.
+    let pauses = |r: &Report| r.links.iter().map(|l| l.frames).sum::<u64>() - r.frames_sent;
+    assert_eq!(pauses(&hybrid), pauses(&packets));
     assert!(
         says(&hybrid, "1 of them passes no congested link, but one that PFC held back"),
         "{:?}",

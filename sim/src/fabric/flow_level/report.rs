@@ -28,7 +28,10 @@ impl World<'_> {
         self.close();
         let shared: Vec<u64> = (0..self.dirs.len()).map(|dir| self.bottleneck_milli(dir)).collect();
         let mut begun = Report { undivided: Some(Undivided::Level), ..Report::begin(self.spec, 0, 0) };
+        let mut frames_sent = self.frames_sent();
         if let Some(packets) = &packets {
+            self.take_off_links(packets);
+            frames_sent = self.frames_sent() + packets.report.frames_sent;
             self.put_on_links(packets);
             self.now = self.end_beside(packets).max(packets.report.end_ns).saturating_mul(PS);
         }
@@ -73,7 +76,7 @@ impl World<'_> {
             flows_done: fcts.len(),
             fct_ns: Spread::of(fcts),
             slowdown_milli: Spread::of(slow),
-            frames_sent: self.lines.iter().map(|line| line.carried).sum(),
+            frames_sent,
             flows,
             links,
             collectives,
@@ -147,8 +150,12 @@ impl World<'_> {
         LinkResult { busy_milli, bottleneck_milli: Some(bottleneck_milli), ..result }
     }
 
-    /// Links carry what was played frame by frame, in place of what the same flows were at flow level.
-    fn put_on_links(&mut self, packets: &Packets) {
+    fn frames_sent(&self) -> u64 {
+        self.lines.iter().map(|line| line.carried).sum()
+    }
+
+    /// Links do not carry what flows were at flow level that are played frame by frame.
+    fn take_off_links(&mut self, packets: &Packets) {
         for (flow, _) in (0u32..).zip(&packets.section.flows).filter(|(_, is_played)| **is_played) {
             let (frames, bytes) = self.on_links(flow);
             let f = &self.flows[flow as usize];
@@ -158,6 +165,10 @@ impl World<'_> {
                 (line.carried, line.bytes) = (line.carried - frames, line.bytes - bytes);
             }
         }
+    }
+
+    /// They carry its frames instead, and pauses.
+    fn put_on_links(&mut self, packets: &Packets) {
         for (line, link) in self.lines.iter_mut().zip(&packets.report.links) {
             (line.carried, line.bytes) = (line.carried + link.frames, line.bytes + link.bytes);
         }

@@ -6,12 +6,13 @@ use super::order::Turns;
 use super::others::{OtherFrames, Others};
 use super::pace::Paces;
 use super::phase::{self, Losses, OtherLimit};
-use super::sides::{Sides, XOFF, as_of_one_lcore, text};
+use super::sides::{Sides, as_of_one_lcore, text};
 use super::{limits, order, pause};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::Config;
 use weir_dataplane::types::Nanos;
 use weir_mgmt::admin::comment::FrameHistory;
+use weir_mgmt::admin::verdict::XOFF_REACHED;
 
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Totals {
             frames: histories.len() as u64,
             dropped: count(|history| !history.losses.is_empty()),
             marked: count(|history| history.departures.iter().any(|left| left.marked)),
-            xoff: count(|history| history.verdict == XOFF),
+            xoff: count(|history| history.verdict == XOFF_REACHED),
         }
     }
 }

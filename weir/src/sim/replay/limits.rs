@@ -13,12 +13,13 @@
 use super::compare::Came;
 use super::judge::{Finding, Known};
 use super::phase::{explained, rate_of};
-use super::sides::{INTO_HEADROOM, XOFF, port_of};
+use super::sides::port_of;
 use std::collections::BTreeMap;
 use weir_config::{BufferConfig, Config, QueueConfig, SharedLimit};
 use weir_dataplane::mmu::headroom::bytes_in;
 use weir_dataplane::types::{Nanos, wire_bytes};
 use weir_mgmt::admin::comment::{Departure, FrameHistory};
+use weir_mgmt::admin::verdict::{ADMITTED, INTO_HEADROOM, XOFF_REACHED};
 
 /// Refusals that must all say the same: a frame of another lcore may reach its queue some time after it came.
 const SURE: usize = 8;
@@ -135,7 +136,7 @@ fn has_headroom(config: &Config, pg: u8, frames: &[Frame<'_>]) -> Option<(u64, F
     let group = config.port_named(port)?.pgs.get(usize::from(pg))?;
     let exhausted = |(_, reason): &(String, String)| reason == "ingress.headroom_exhausted";
     let is_lossless = |frame: &&Frame<'_>| {
-        [XOFF, INTO_HEADROOM].contains(&frame.history.verdict.as_str())
+        [XOFF_REACHED, INTO_HEADROOM].contains(&frame.history.verdict.as_str())
             || frame.history.losses.iter().any(exhausted)
     };
     let first = frames.iter().find(is_lossless).filter(|_| !group.lossless)?.history;
@@ -287,7 +288,7 @@ fn taken_beyond(buffer: &BufferConfig, pg: u8, limit: u64, frames: &[Frame<'_>])
     // Frames that were taken into the share and wait, by when they are taken at the earliest. They are the least that it holds: what leaves
     // makes room in headroom first.
     let (mut waiting, mut held) = (Waiting::new(), 0);
-    for frame in frames.iter().filter(|frame| frame.history.verdict == "admitted") {
+    for frame in frames.iter().filter(|frame| frame.history.verdict == ADMITTED) {
         held -= leave(&mut waiting, frame.came.at);
         let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
         if held + charge > limit {

@@ -9,11 +9,12 @@
 use super::compare::{Came, Lacks};
 use super::judge::{Finding, Known};
 use super::order::{self, Signs};
-use super::sides::{Sides, XOFF, port_of};
+use super::sides::{Sides, port_of};
 use std::collections::BTreeMap;
 use weir_config::{Config, SharedLimit};
 use weir_dataplane::types::Nanos;
 use weir_mgmt::admin::comment::FrameHistory;
+use weir_mgmt::admin::verdict;
 
 /// When frames of several lcores reached a queue, or gave their room back: each lcore hears of the others once in a turn.
 pub const LCORES: &str = "frames of several lcores met, whose times do not tell in which order";
@@ -55,10 +56,10 @@ pub struct Others<'a> {
 /// How little room there was for a frame.
 fn strictness(history: &FrameHistory) -> u8 {
     match history.verdict.as_str() {
-        "dropped" => 4,
-        "some copies dropped" => 3,
-        "admitted into headroom" => 2,
-        XOFF => 1,
+        verdict::DROPPED => 4,
+        verdict::SOME_DROPPED => 3,
+        verdict::INTO_HEADROOM => 2,
+        verdict::XOFF_REACHED => 1,
         _ => 0,
     }
 }

@@ -7,13 +7,11 @@
 
 use super::compare::Came;
 use super::phase::{explained, longest};
-use super::sides::{INTO_HEADROOM, XOFF, port_of};
+use super::sides::port_of;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_config::Config;
 use weir_mgmt::admin::comment::FrameHistory;
-
-/// The word of a frame that its group had room for.
-const ADMITTED: &str = "admitted";
+use weir_mgmt::admin::verdict::{ADMITTED, INTO_HEADROOM, XOFF_REACHED};
 
 /// A frame of a group.
 struct Frame<'a> {
@@ -35,7 +33,7 @@ pub fn shifted(config: &Config, sides: [&[FrameHistory]; 2], came: &BTreeMap<u64
     for was in in_order {
         let (Some(is), Some([_, pg, _])) = (now.get(&was.number), was.class) else { continue };
         let words = [was.verdict.as_str(), is.verdict.as_str()];
-        if !words.iter().all(|word| [ADMITTED, XOFF, INTO_HEADROOM].contains(word)) {
+        if !words.iter().all(|word| [ADMITTED, XOFF_REACHED, INTO_HEADROOM].contains(word)) {
             continue;
         }
         let (ports, frames) = groups.entry(pg).or_default();
@@ -58,7 +56,8 @@ pub fn shifted(config: &Config, sides: [&[FrameHistory]; 2], came: &BTreeMap<u64
 fn of_group(frames: &[Frame<'_>], most: u64) -> Vec<u64> {
     let is_near = |a: &Frame<'_>, b: &Frame<'_>| a.before.abs_diff(b.before) <= most;
     // Each Xoff has one of its own on the other side.
-    let [was, is] = [0, 1].map(|side| frames.iter().filter(|f| f.words[side] == XOFF).collect::<Vec<_>>());
+    let [was, is] =
+        [0, 1].map(|side| frames.iter().filter(|f| f.words[side] == XOFF_REACHED).collect::<Vec<_>>());
     let mut paired = [BTreeSet::new(), BTreeSet::new()];
     let (mut was, mut is) = (was.into_iter().peekable(), is.into_iter().peekable());
     while let (Some(a), Some(b)) = (was.peek(), is.peek()) {
@@ -83,7 +82,7 @@ fn of_group(frames: &[Frame<'_>], most: u64) -> Vec<u64> {
         let Frame { number, words, .. } = &frames[at];
         words[0] != words[1]
             && [0, 1].into_iter().all(|side| match words[side] {
-                XOFF => paired[side].contains(number),
+                XOFF_REACHED => paired[side].contains(number),
                 word => has(at, word, 1 - side),
             })
     };

@@ -3,18 +3,10 @@
 use std::collections::BTreeSet;
 use weir_dataplane::types::Nanos;
 use weir_mgmt::admin::comment::FrameHistory;
+use weir_mgmt::admin::verdict::{CONSUMED, DROPPED};
 
-/// The word of a frame that was not followed beyond its arrival, or went no further.
-const CONSUMED: &str = "consumed";
-/// The word of a frame that found no room.
-const DROPPED: &str = "dropped";
 /// A frame to a group that nobody has joined.
 const NO_RECEIVER: &str = "lookup.no_receiver";
-/// The word of a frame that brought its group to Xoff.
-pub const XOFF: &str = "admitted, Xoff reached";
-/// The word of a frame that waits in the headroom of its group.
-pub const INTO_HEADROOM: &str = "admitted into headroom";
-
 /// A frame on both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {

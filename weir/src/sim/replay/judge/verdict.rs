@@ -1,8 +1,9 @@
 //! What was decided of a frame on its arrival: by itself and the configuration, or by how full group, queue and buffer were. That hangs on frames
 //! that the file may lack, or of which it does not tell when they reached their queue, and on who finds the last room.
 
-use super::super::sides::{Sides, XOFF};
+use super::super::sides::Sides;
 use super::{Finding, Known, Past};
+use weir_mgmt::admin::verdict::XOFF_REACHED;
 
 /// `None`: one side was not followed so far.
 pub fn judge(known: &Known<'_>, past: &mut Past<'_>, sides: &Sides<'_>) -> Option<Finding> {
@@ -30,5 +31,5 @@ pub fn judge(known: &Known<'_>, past: &mut Past<'_>, sides: &Sides<'_>) -> Optio
 
 /// What differs: that a frame brought its group to Xoff has a word of its own.
 fn what(words: &[String; 2]) -> &'static str {
-    if words.iter().any(|word| word == XOFF) { "pause" } else { "verdict" }
+    if words.iter().any(|word| word == XOFF_REACHED) { "pause" } else { "verdict" }
 }

@@ -1,7 +1,7 @@
 //! A switch that looks at its ports later than the replay does.
 
 use super::*;
-use crate::sim::replay::sides::XOFF;
+use weir_mgmt::admin::verdict::XOFF_REACHED;
 
 /// A capture of a switch that looks at its ports every so many us: a frame leaves up to that much later than in the replay. One in 32 is of the
 /// lossless class, which has more than it needs.
@@ -124,7 +124,7 @@ fn a_limit_is_found_behind_the_first_xoff() {
     });
     let mut file = CaptureFile::read(&file[..]).unwrap();
     let verdict = |frame: &Captured| frame.history.as_ref().map(|history| history.verdict.clone());
-    let xoff = file.frames.iter().position(|frame| verdict(frame).as_deref() == Some(XOFF)).unwrap();
+    let xoff = file.frames.iter().position(|frame| verdict(frame).as_deref() == Some(XOFF_REACHED)).unwrap();
     file.frames.drain(..xoff);
     let admitted = file.frames.iter().filter(|frame| verdict(frame).as_deref() == Some("admitted")).count();
     assert!(admitted > 20, "{admitted}");
@@ -154,7 +154,7 @@ fn what_a_configuration_cannot_do_is_found() {
     let lossy = lossy.replace("mtu = 1600\n", "mtu = 1600\npfc = { enable = [] }\n");
     let found = limits(&file, &lossy);
     let has = "priority group 3 of p0 is lossy, without headroom and Xoff";
-    assert!(found.contains(&[XOFF.to_owned(), has.to_owned()]), "{found:?}");
+    assert!(found.contains(&[XOFF_REACHED.to_owned(), has.to_owned()]), "{found:?}");
     // As much as the line carries, and no less.
     assert_eq!(limits(&file, &own.replace("\"1G\"", "\"990M\"")), Vec::<[String; 2]>::new());
     let found = limits(&file, &own.replace("\"1G\"", "\"500M\""));
