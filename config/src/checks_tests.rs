@@ -659,6 +659,10 @@ fn lab_flows() {
     only_error(&flow.replace("p1", "p0"), "lab.flow");
     only_error(&flow.replace("p1", "p7"), "port.unknown");
     only_error(&(flow.to_owned() + "frame_bytes = 9217\n"), "lab.frame");
+    // Only a tag has a PCP; with RC Link it is the priority.
+    let untagged = flow.replace("vlan = 10\n", "");
+    only_warning(&untagged, "lab.pcp");
+    assert!(load_roce(&("[lab]\nhosts = \"rclink\"\n".to_owned() + &untagged)).unwrap().warnings.is_empty());
 }
 
 #[test]

@@ -218,6 +218,8 @@ pub(super) struct Known {
     pub start: Nanos,
     /// It goes to an engine, which answers when all ranks have begun.
     pub to_engine: bool,
+    /// It is the response to this message.
+    pub answers: Option<u32>,
     /// When it arrived, ns. `None`: when its start and its time say. Where both lie between two nanoseconds they are rounded each by
     /// itself.
     pub done: Option<Nanos>,
@@ -228,11 +230,36 @@ pub(super) struct Known {
     pub slowed: LateBy,
 }
 
-/// Time the host of a message had been held back by PFC when the message could be sent, and when its last packet was, ns.
+/// Time the host of a message had been held back by PFC, ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PauseTotals {
-    pub begin: Nanos,
-    pub end: Nanos,
+    /// When the message could be sent.
+    begin: Nanos,
+    /// When its last packet was sent for the first time, and when for the last time; absent: never.
+    sent: Option<[Nanos; 2]>,
+}
+
+/// Packets were sent again, and not all of them in vain.
+fn is_resent(flow: &FlowResult) -> bool {
+    flow.resent > flow.useless.unwrap_or(0)
+}
+
+impl PauseTotals {
+    /// Of a message that can be sent now.
+    pub fn new(now: Nanos) -> Self {
+        Self { begin: now, sent: None }
+    }
+
+    /// Its last packet is sent.
+    pub fn sent(&mut self, now: Nanos) {
+        let [first, _] = self.sent.unwrap_or([now; 2]);
+        self.sent = Some([first, now]);
+    }
+
+    /// When the last packet was sent: for the first time, if nothing that was sent again was of use.
+    fn end(&self, flow: &FlowResult) -> Nanos {
+        self.sent.map_or(self.begin, |[first, last]| if is_resent(flow) { last } else { first })
+    }
 }
 
 impl Known {
@@ -248,6 +275,7 @@ impl Known {
             lines: [planned.from, to].map(|host| HostLine::of(plan, host)),
             start: planned.flow.start,
             to_engine: planned.seat.is_some(),
+            answers: planned.answers,
             done: None,
             load: ways.load(planned),
             held: PauseTotals::default(),
@@ -282,7 +310,7 @@ impl<'a> Course<'a> {
             times[which] = times[which].min(at.unwrap_or(Nanos::MAX));
         };
         for message in all {
-            note(message.known.ends.0, 0, message.flow.start_ns);
+            note(message.known.ends.0, 0, message.start);
             note(message.known.ends.1, 1, message.end());
         }
         let lines = || all.iter().flat_map(|message| message.known.lines);
@@ -313,9 +341,21 @@ struct Wait {
 struct Sent<'a> {
     flow: &'a FlowResult,
     known: &'a Known,
+    /// It could be sent; a response when its request had arrived, ns.
+    start: Option<Nanos>,
 }
 
-impl Sent<'_> {
+impl<'a> Sent<'a> {
+    /// `flows`: all there are, by number.
+    fn new(flow: &'a FlowResult, known: &'a Known, flows: &[FlowResult]) -> Self {
+        let end = |flow: &FlowResult| flow.start_ns?.checked_add(flow.fct_ns?);
+        let start = flow.start_ns.and_then(|start| match known.answers {
+            Some(request) => end(&flows[request as usize]).map(|end| end.max(start)),
+            None => Some(start),
+        });
+        Self { flow, known, start }
+    }
+
     fn end(&self) -> Option<Nanos> {
         self.known.done.or_else(|| self.flow.start_ns?.checked_add(self.flow.fct_ns?))
     }
@@ -323,7 +363,7 @@ impl Sent<'_> {
     /// Goes back over the computations before it, no further than to `from`.
     fn wait(&self, course: &Course<'_>, from: Nanos) -> Wait {
         let host = self.known.ends.0;
-        let start = self.flow.start_ns.unwrap_or(0);
+        let start = self.start.unwrap_or(0);
         let (mut since, mut is_start) = (start, start == self.known.start);
         while since > from
             && !is_start
@@ -355,7 +395,7 @@ impl Sent<'_> {
 
     /// What it took longer than alone, from when it could be sent. `begun`: an engine has heard of all ranks.
     fn excess(&self, begun: Nanos) -> Nanos {
-        let start = self.flow.start_ns.unwrap_or(0);
+        let start = self.start.unwrap_or(0);
         let taken = self.end().unwrap_or(0).saturating_sub(start);
         let waited = if self.known.to_engine { begun.saturating_sub(start) } else { 0 };
         taken.saturating_sub(self.flow.ideal_ns.unwrap_or(0)).saturating_sub(waited)
@@ -363,14 +403,14 @@ impl Sent<'_> {
 
     /// By what it was late by so much on its way, behind the message before it on its queue pair, if it waited for one.
     fn lost(&self, course: &Course<'_>, ahead: Option<&Sent<'_>>, excess: Nanos) -> [(LateBy, Nanos); 4] {
-        let start = self.flow.start_ns.unwrap_or(0);
+        let start = self.start.unwrap_or(0);
         let from = ahead.and_then(Sent::end).map_or(start, |end| end.max(start));
         let taken = self.end().unwrap_or(0).saturating_sub(from);
-        let PauseTotals { begin, end } = self.known.held;
-        let begin = ahead.map_or(begin, |ahead| begin.max(ahead.known.held.end));
-        let paused = end.saturating_sub(begin).min(excess);
+        let held = self.known.held;
+        let begin = ahead.map_or(held.begin, |ahead| held.begin.max(ahead.known.held.end(ahead.flow)));
+        let paused = held.end(self.flow).saturating_sub(begin).min(excess);
         let rest = excess - paused;
-        let (resent, queued) = if self.flow.resent > 0 { (rest, 0) } else { (0, rest) };
+        let (resent, queued) = if is_resent(self.flow) { (rest, 0) } else { (0, rest) };
         let (rate, best) = (self.rate(), course.best.rate.min(self.known.load.pace));
         // What waits in front of a slower line would have waited less, too.
         let waited = (u128::from(queued) * u128::from(best - rate) / u128::from(best.max(1))) as Nanos;
@@ -381,15 +421,6 @@ impl Sent<'_> {
             (self.known.slowed, queued - waited),
             (LateBy::Line, line.min(taken) + waited),
         ]
-    }
-
-    /// What it lost most time by, and how much. `since`: the first message of its step could be sent then, and the last at `begun`.
-    fn cause(&self, course: &Course<'_>, (since, begun): (Nanos, Nanos)) -> (LateBy, Nanos) {
-        let Wait { computed, late, .. } = self.wait(course, since);
-        let before = [(LateBy::Start, late), (LateBy::Compute, computed)];
-        let lost = self.lost(course, None, self.excess(begun));
-        let most = before.into_iter().chain(lost).rev().max_by_key(|(_, ns)| *ns);
-        most.filter(|(_, ns)| *ns > 0).unwrap_or((LateBy::None, 0))
     }
 
     /// What each of its hosts has of so much that it lost by this cause: of lines, as each takes longer than the best.
@@ -404,13 +435,6 @@ impl Sent<'_> {
         let host = if host == self.known.ends.0 { &self.flow.from } else { &self.flow.to };
         Straggler { host: host.clone(), flow: self.flow.id, cause: cause.word(), late_ns }
     }
-
-    /// Who is most to blame for what it lost most time by.
-    fn blamed(&self, course: &Course<'_>, lost: (LateBy, Nanos)) -> Straggler {
-        let [from, to] = self.parts(course, false, lost);
-        let (host, ns) = if to.1 > from.1 { to } else { from };
-        self.straggler(host, lost.0, ns)
-    }
 }
 
 /// What became of all collectives. `known` of each flow, in their order.
@@ -423,7 +447,7 @@ pub(super) fn results(
     let mut messages: Vec<BTreeMap<u32, Vec<Sent<'_>>>> = vec![BTreeMap::new(); collectives.len()];
     for (flow, known) in flows.iter().zip(known).filter_map(|(flow, known)| Some((flow, known.as_ref()?))) {
         let steps = &mut messages[known.part.collective as usize];
-        steps.entry(known.part.step).or_default().push(Sent { flow, known });
+        steps.entry(known.part.step).or_default().push(Sent::new(flow, known, flows));
     }
     let all = (0..).zip(collectives.iter().zip(&messages));
     let one = |(number, ((workload, collective), steps)): (u32, (&(usize, _), _))| {
@@ -434,7 +458,7 @@ pub(super) fn results(
 }
 
 fn start(messages: &[Sent<'_>]) -> Option<Nanos> {
-    messages.iter().filter_map(|m| m.flow.start_ns).min()
+    messages.iter().filter_map(|m| m.start).min()
 }
 
 /// The message that ended last, the first of several; `None`: not all have ended.
@@ -444,7 +468,7 @@ fn last<'a>(messages: &[Sent<'a>]) -> Option<Sent<'a>> {
 
 /// The message that the others of its step waited for: those to an engine end together, when the last has begun.
 fn late<'a>(messages: &[Sent<'a>]) -> Option<Sent<'a>> {
-    let begun = |m: &Sent<'_>| if m.known.to_engine { m.flow.start_ns.unwrap_or(0) } else { 0 };
+    let begun = |m: &Sent<'_>| if m.known.to_engine { m.start.unwrap_or(0) } else { 0 };
     latest(messages, |m, end| (begun(m), end))
 }
 
@@ -454,10 +478,9 @@ fn latest<'a>(messages: &[Sent<'a>], key: impl Fn(&Sent<'a>, Nanos) -> (Nanos, N
     keys?.into_iter().rev().max_by_key(|(key, _)| *key).map(|(_, m)| m)
 }
 
-/// When the first of these messages could be sent, and when the last.
-fn begun(messages: &[Sent<'_>]) -> (Nanos, Nanos) {
-    let starts = || messages.iter().filter_map(|m| m.flow.start_ns);
-    (starts().min().unwrap_or(0), starts().max().unwrap_or(0))
+/// The last of these messages could be sent.
+fn begun(messages: &[Sent<'_>]) -> Nanos {
+    messages.iter().filter_map(|m| m.start).max().unwrap_or(0)
 }
 
 fn result(
@@ -468,12 +491,16 @@ fn result(
 ) -> CollectiveResult {
     let all: Vec<Sent<'_>> = steps.values().flatten().copied().collect();
     let course = Course::new(computed, &all);
+    let before = Before::new(&all);
     let step = |(step, messages): (&u32, &Vec<Sent<'_>>)| StepResult {
         step: *step,
         messages: messages.len(),
         start_ns: start(messages),
         end_ns: last(messages).and_then(|m| m.end()),
-        straggler: late(messages).map(|m| m.blamed(&course, m.cause(&course, begun(messages)))),
+        straggler: late(messages).map(|late| {
+            let from = start(messages).unwrap_or(0);
+            straggler(late, (from, begun(messages)), Some(*step), &before, &course)
+        }),
     };
     let last = last(&all);
     let start = start(&all).into_iter().chain(span.and_then(|span| span.begin)).min();
@@ -499,7 +526,8 @@ fn result(
             time_ns: time,
             algbw_bytes_per_s: bandwidth((1, 1)),
             busbw_bytes_per_s: collective.bus.and_then(bandwidth),
-            straggler: late(&all).map(|late| straggler(late, start.unwrap_or(0), &all, &course)),
+            straggler: late(&all)
+                .map(|late| straggler(late, (start.unwrap_or(0), begun(&all)), None, &before, &course)),
         },
         steps: steps.iter().map(step).collect(),
     }
@@ -524,7 +552,7 @@ fn in_pair<'a>(pair: &[(Nanos, Sent<'a>)]) -> Vec<(u32, InPair<'a>)> {
     let mut all = Vec::with_capacity(pair.len());
     for (end, message) in pair {
         let Load { wire, slowest, .. } = message.known.load;
-        let (start, ideal) = (ps(message.flow.start_ns.unwrap_or(0)), ps(message.flow.ideal_ns.unwrap_or(0)));
+        let (start, ideal) = (ps(message.start.unwrap_or(0)), ps(message.flow.ideal_ns.unwrap_or(0)));
         let (mut sent, mut alone, mut place) = (start, start + ideal, InPair::default());
         if let Some((ahead, ahead_sent, ahead_alone, ahead_late)) = before {
             let Load { wire: ahead_wire, pace, .. } = ahead.known.load;
@@ -544,32 +572,60 @@ fn in_pair<'a>(pair: &[(Nanos, Sent<'a>)]) -> Vec<(u32, InPair<'a>)> {
     all
 }
 
-/// Goes back from the message that ended last to those it waited for, and to the begin of the collective; who of their senders added
-/// most, and by what.
-fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>) -> Straggler {
-    // Who got the last byte of something when: what was sent then waited for it.
-    let arrivals = all.iter().filter_map(|m| Some(((m.known.ends.1, m.end()?), *m)));
-    let arrivals: BTreeMap<(u32, Nanos), Sent<'_>> = arrivals.collect();
-    // What begins neither by itself, nor after a computation or an arrival, waited for a message of its own host to be acknowledged: the
-    // last one that had arrived.
-    let sent = all.iter().filter_map(|m| Some(((m.known.ends.0, m.end()?, m.flow.id), *m)));
-    let sent: BTreeMap<(u32, Nanos, u32), Sent<'_>> = sent.collect();
-    let acknowledged =
-        |host: u32, by: Nanos| sent.range((host, 0, 0)..(host, by, 0)).next_back().map(|(_, m)| m);
-    let (_, begun) = begun(all);
-    let mut pairs: BTreeMap<u32, Vec<(Nanos, Sent<'_>)>> = BTreeMap::new();
-    for message in all.iter().filter_map(|m| Some((m.end()?, *m))) {
-        pairs.entry(message.1.known.pair).or_default().push(message);
+/// What messages of a collective waited for.
+struct Before<'a> {
+    /// What a host got the last byte of when: what was sent then waited for it.
+    arrivals: BTreeMap<(u32, Nanos), Sent<'a>>,
+    /// What begins neither by itself, nor after a computation or an arrival, waited for a message of its own host to be acknowledged: the
+    /// last one that had arrived. By host, end and number.
+    sent: BTreeMap<(u32, Nanos, u32), Sent<'a>>,
+    /// By number.
+    places: BTreeMap<u32, InPair<'a>>,
+}
+
+impl<'a> Before<'a> {
+    fn new(all: &[Sent<'a>]) -> Self {
+        let ended = || all.iter().filter_map(|m| Some((m.end()?, *m)));
+        let mut pairs: BTreeMap<u32, Vec<(Nanos, Sent<'a>)>> = BTreeMap::new();
+        for message in ended() {
+            pairs.entry(message.1.known.pair).or_default().push(message);
+        }
+        pairs.values_mut().for_each(|pair| pair.sort_by_key(|(end, m)| (*end, m.flow.id)));
+        Self {
+            arrivals: ended().map(|(end, m)| ((m.known.ends.1, end), m)).collect(),
+            sent: ended().map(|(end, m)| ((m.known.ends.0, end, m.flow.id), m)).collect(),
+            places: pairs.values().flat_map(|pair| in_pair(pair)).collect(),
+        }
     }
-    pairs.values_mut().for_each(|pair| pair.sort_by_key(|(end, m)| (*end, m.flow.id)));
-    let places: BTreeMap<u32, InPair<'_>> = pairs.values().flat_map(|pair| in_pair(pair)).collect();
+
+    fn in_pair(&self, message: &Sent<'_>) -> InPair<'a> {
+        self.places.get(&message.flow.id).copied().unwrap_or_default()
+    }
+
+    /// What a host waited for that sent something at this time.
+    fn sending(&self, host: u32, at: Nanos) -> Option<&Sent<'a>> {
+        let acknowledged = || self.sent.range((host, 0, 0)..(host, at, 0)).next_back().map(|(_, m)| m);
+        self.arrivals.get(&(host, at)).or_else(acknowledged)
+    }
+}
+
+/// Goes back from the message that ended last to those it waited for, and to the begin of the collective; who of their senders added
+/// most, and by what. Of a `step` no further than to what was before it on its queue pair in that step. `from`: the first message could be sent;
+/// `begun`: the last.
+fn straggler(
+    last: Sent<'_>,
+    (from, begun): (Nanos, Nanos),
+    step: Option<u32>,
+    others: &Before<'_>,
+    course: &Course<'_>,
+) -> Straggler {
     let mut added: BTreeMap<(u32, LateBy), (Nanos, Sent<'_>)> = BTreeMap::new();
-    let (mut at, mut left) = (Some(last), all.len());
+    let (mut at, mut left) = (Some(last), others.sent.len());
     // What a message was late by and the one behind it was not has been made up for.
     let mut still_late = Nanos::MAX;
     while let Some(message) = at.filter(|_| left > 0) {
         left -= 1;
-        let InPair { ahead, late, late_before } = places.get(&message.flow.id).copied().unwrap_or_default();
+        let InPair { ahead, late, late_before } = others.in_pair(&message);
         let mut add = |cause, ns| {
             let parts = message.parts(course, ahead.is_some(), (cause, ns));
             for (host, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
@@ -579,8 +635,8 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         let late = if ahead.is_some() { late } else { message.excess(begun) }.min(still_late);
         let lost = message.lost(course, ahead.as_ref(), late.saturating_sub(late_before));
         lost.into_iter().for_each(|(cause, ns)| add(cause, ns));
-        if ahead.is_some() {
-            (at, still_late) = (ahead, late.min(late_before));
+        if let Some(ahead) = ahead.filter(|ahead| step.is_none_or(|step| ahead.known.part.step == step)) {
+            (at, still_late) = (Some(ahead), late.min(late_before));
             continue;
         }
         still_late = Nanos::MAX;
@@ -589,8 +645,8 @@ fn straggler(last: Sent<'_>, from: Nanos, all: &[Sent<'_>], course: &Course<'_>)
         let before = [(LateBy::Start, wait.late), (LateBy::Compute, wait.computed)];
         before.into_iter().for_each(|(cause, ns)| add(cause, ns));
         // Whose rank began late waited for nobody. What takes no time at all would be found again.
-        let before = || arrivals.get(&(host, wait.since)).or_else(|| acknowledged(host, wait.since));
-        let before = (wait.late == 0).then(before).flatten();
+        let goes_on = step.is_none() && wait.late == 0;
+        let before = goes_on.then(|| others.sending(host, wait.since)).flatten();
         at = before.filter(|m| m.flow.id != message.flow.id).copied();
     }
     let most = added.into_iter().rev().max_by_key(|(_, (ns, _))| *ns);

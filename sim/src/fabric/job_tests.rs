@@ -126,6 +126,24 @@ fn a_rank_of_an_all_to_all_begins_all_its_messages_at_once() {
     }
 }
 
+/// Messages of a queue pair with selective repeat overtake one that was lost.
+#[test]
+fn a_step_of_a_ring_waits_for_the_one_before_whatever_overtakes() {
+    let ring = "name = \"r\"\nstop_time = \"20ms\"\n[topology]\nkind = \"ring\"\nswitches = 3\nhosts_per_switch = 1\n[link]\nloss = 0.01\n[host]\n\
+                transport = \"selective_repeat\"\n[[workload]]\nkind = \"all_reduce\"\nbytes = 12897\n";
+    let mut resent = 0;
+    for seed in 1..40 {
+        let report = run(&load("test.toml", &format!("seed = {seed}\n{ring}")).unwrap()).unwrap();
+        for host in ["h0", "h1", "h2"] {
+            let sent = report.flows.iter().filter(|flow| flow.from == host);
+            let starts: Vec<u64> = sent.filter_map(|flow| flow.start_ns).collect();
+            assert!(starts.len() == 4 && starts.is_sorted(), "seed {seed}, {host}: {starts:?}");
+        }
+        resent += report.flows.iter().map(|flow| flow.resent).sum::<u64>();
+    }
+    assert!(resent > 0);
+}
+
 #[test]
 fn ranks_are_where_they_are_placed() {
     let hosts = |more: &str| -> Vec<String> {

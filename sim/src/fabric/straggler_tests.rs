@@ -84,25 +84,29 @@ fn pauses_are_counted_once() {
                  [[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = -3\n";
     let beside =
         "[[workload]]\nkind = \"incast\"\nto = \"h12\"\nbytes = \"300KB\"\nsenders = 11\nstart = \"5us\"\n";
-    let at = |pieces: u32, bytes: u32| {
+    let at = |pieces: u32, bytes: u32, timeout: &str| {
         let dir = folder(&[("o.jsonl", &*in_pieces(pieces, bytes, 0))]);
+        let chain = chain.replace("payload", &format!("timeout = \"{timeout}\"\npayload"));
         let text = format!(
             "name = \"s\"\nstop_time = \"50ms\"\n{chain}[[workload]]\nkind = \"operations\"\nfile = \"o.jsonl\"\nhosts = [\"h0\", \"h12\"]\n{beside}"
         );
         play_in(dir.path(), &text).unwrap()
     };
     for pieces in [1, 3] {
-        let report = at(pieces, 3_000_000);
+        let report = at(pieces, 3_000_000, "4ms");
         let paused = report.hosts.iter().find(|host| host.name == "h0").unwrap().paused_ns[3];
         let late = straggler(&report.collectives[0]);
         assert_eq!(late.cause, "pause", "{pieces}: {late:?} of {paused}");
         assert!((paused * 9 / 10..=paused).contains(&late.late_ns), "{pieces}: {late:?} of {paused}");
     }
-    // All of it has left by the time its host is held back, and waits in switches.
-    let report = at(1, 100_000);
-    let paused = report.hosts.iter().find(|host| host.name == "h0").unwrap().paused_ns[3];
-    let late = straggler(&report.collectives[0]);
-    assert!(paused > 100_000 && (late.host.as_str(), late.cause) == ("h0", "queue"), "{late:?} {paused}");
+    // All of it has left by the time its host is held back, and waits in switches; what is sent once more is of no use.
+    for (timeout, is_resent) in [("4ms", false), ("50us", true)] {
+        let report = at(1, 100_000, timeout);
+        let paused = report.hosts.iter().find(|host| host.name == "h0").unwrap().paused_ns[3];
+        let late = straggler(&report.collectives[0]);
+        assert_eq!(report.flows.iter().any(|flow| flow.from == "h0" && flow.resent > 0), is_resent);
+        assert!(paused > 100_000 && (late.host.as_str(), late.cause) == ("h0", "queue"), "{late:?} {paused}");
+    }
 }
 
 /// A message that goes while the one before it is on its way waits for nothing of that, and a pace is no queue.
@@ -135,7 +139,24 @@ fn who_is_alone_is_late_by_nothing_but_what_it_does_itself() {
             assert_eq!((late.cause, late.late_ns), ("compute", u64::from(ns)), "{level} {delay}: {late:?}");
         }
         let paced = play(&star("[host]\npayload = 4096\n"), &in_turn(20), "rate = \"1G\"\n");
-        assert!(straggler(&paced).late_ns < 50, "{level}: {:?}", straggler(&paced));
+        let of_steps = paced.steps.iter().map(|step| step.straggler.as_ref().unwrap());
+        for late in of_steps.chain([straggler(&paced)]) {
+            assert!(late.late_ns < 50, "{level}: {late:?}");
+        }
+    }
+}
+
+/// A response can be sent when its request is there.
+#[test]
+fn a_response_is_not_late_by_its_request() {
+    let star = "[topology]\nkind = \"star\"\nhosts = 2\n[link]\ndelay = \"5us\"\n[host]\nprotocol = \"rclink\"\npayload = 1000\n";
+    for more in ["", "response = 256\n"] {
+        let text = format!(
+            "name = \"s\"\nstop_time = \"50ms\"\n{star}[[workload]]\nkind = \"all_to_all\"\nbytes = 4000\n{more}"
+        );
+        let report = play_in(std::path::Path::new("."), &text).unwrap();
+        let late = straggler(&report.collectives[0]);
+        assert_eq!((late.cause, late.late_ns), ("none", 0), "{more}");
     }
 }
 

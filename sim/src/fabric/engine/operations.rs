@@ -25,14 +25,15 @@ impl Fabric<'_> {
         self.operations.begin_free(self.now, &mut |at, due| self.queue.push(at, due.into()));
     }
 
-    /// Notes how long the host of a flow, which is here, has been held back: as it can be sent, and as its last packet is.
+    /// Notes how long the host of a flow, which is here, has been held back: first as it can be sent, then as its last packet is.
     pub(super) fn note_pause(&mut self, flow: u32) {
         let Planned { part: Some(_), from, flow: Flow { priority, .. }, .. } = self.flows[flow as usize]
         else {
             return;
         };
         let now = self.hosts[from].report(self.ns()).paused_ns[usize::from(priority)];
-        self.paused.entry(flow).or_insert(PauseTotals { begin: now, end: now }).end = now;
+        let noted = self.paused.entry(flow).and_modify(|totals| totals.sent(now));
+        noted.or_insert_with(|| PauseTotals::new(now));
     }
 
     /// All bytes of a flow have arrived.

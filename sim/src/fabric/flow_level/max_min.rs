@@ -36,6 +36,8 @@ struct Link {
     queued: u64,
     /// It is in the list of those visited.
     noted: bool,
+    /// It is the pace of the flows of a share, and of no others.
+    is_pace: bool,
 }
 
 /// What flows over the same links have of them, each as much.
@@ -68,7 +70,15 @@ impl MaxMin {
     /// One more link; [`units`] of its rate. Links are numbered from 0.
     pub fn add_link(&mut self, capacity: u64) -> u32 {
         let capacity = u128::from(capacity.max(1));
-        let link = Link { capacity, level: NONE, shares: Vec::new(), flows: 0, queued: NONE, noted: false };
+        let link = Link {
+            capacity,
+            level: NONE,
+            shares: Vec::new(),
+            flows: 0,
+            queued: NONE,
+            noted: false,
+            is_pace: false,
+        };
         if let Some(at) = self.unused_links.pop() {
             self.links[at as usize] = link;
             return at;
@@ -77,13 +87,20 @@ impl MaxMin {
         self.links.len() as u32 - 1
     }
 
+    /// A link for a share alone, that gives each of its flows so much.
+    pub fn add_pace(&mut self, each: u64) -> u32 {
+        let pace = self.add_link(each);
+        self.links[pace as usize].is_pace = true;
+        pace
+    }
+
     /// Takes a link away that no flow is on.
     pub fn remove_link(&mut self, link: u32) {
         self.unused_links.push(link);
     }
 
-    /// A link of one share has so much for each of its flows. To be said with each flow that comes or goes.
-    pub fn resize_link(&mut self, link: u32, flows: usize, each: u64) {
+    /// A pace is that of so many flows. To be said with each flow that comes or goes.
+    pub fn resize_pace(&mut self, link: u32, flows: usize, each: u64) {
         self.links[link as usize].capacity = (u128::from(each) * flows as u128).max(1);
     }
 
@@ -149,10 +166,18 @@ impl MaxMin {
         self.shares[share as usize].rate
     }
 
-    /// Whether a link holds a flow back for the sake of others.
+    /// Whether a link holds a flow back for the sake of others: it would have more without them.
     pub fn is_contended(&self, link: u32) -> bool {
-        let link = &self.links[link as usize];
-        link.level != NONE && link.flows > 1
+        let Link { level, flows, shares, .. } = &self.links[link as usize];
+        let alone = |other: &Link| {
+            let is_alone = other.is_pace || other.flows == 1;
+            is_alone && other.capacity / u128::from(other.flows) <= u128::from(*level)
+        };
+        let is_held = |share: &Share| {
+            share.bottleneck == link
+                && !share.path.iter().any(|(other, _)| alone(&self.links[*other as usize]))
+        };
+        *level != NONE && *flows > 1 && shares.iter().any(|share| is_held(&self.shares[*share as usize]))
     }
 
     /// Links of which [`MaxMin::is_contended`] may have changed with the last round.

@@ -163,11 +163,11 @@ fn nothing_is_looked_at_that_cannot_change() {
 #[test]
 fn a_link_of_one_share_grows_with_its_flows() {
     let mut rates = MaxMin::default();
-    let (line, cap) = (rates.add_link(units(100)), rates.add_link(units(30)));
+    let (line, cap) = (rates.add_link(units(100)), rates.add_pace(units(30)));
     let paced = rates.add(&[line, cap]);
     for (flows, rate) in [(1, 30), (2, 30), (3, 30), (4, 25), (5, 20)] {
         if flows > 1 {
-            rates.resize_link(cap, flows, units(30));
+            rates.resize_pace(cap, flows, units(30));
             rates.add_to(paced);
         }
         rates.settle();
@@ -176,22 +176,52 @@ fn a_link_of_one_share_grows_with_its_flows() {
     }
     for flows in [4, 3] {
         rates.remove(paced);
-        rates.resize_link(cap, flows, units(30));
+        rates.resize_pace(cap, flows, units(30));
     }
     rates.settle();
     assert_eq!((rates.rate(paced), rates.is_contended(line)), (units(30), false));
+}
+
+/// Who has all that its pace or its own line gives it is held back by nobody else, however full the link that they share.
+#[test]
+fn a_link_that_is_full_of_what_is_asked_of_it_holds_nobody_back() {
+    for is_pace in [true, false] {
+        for (of_each, is_contended) in [
+            (&[25, 25, 25, 25][..], false),
+            (&[60, 40], false),
+            (&[60, 40, 1], true),
+            (&[50, 51], true),
+            (&[99], false),
+        ] {
+            let mut rates = MaxMin::default();
+            let line = rates.add_link(units(100));
+            for own in of_each {
+                let own = if is_pace { rates.add_pace(units(*own)) } else { rates.add_link(units(*own)) };
+                rates.add(&[line, own]);
+            }
+            rates.settle();
+            assert_eq!(rates.is_contended(line), is_contended, "{of_each:?}");
+        }
+    }
+    // Two flows that share two links hold each other back.
+    let mut rates = MaxMin::default();
+    let lines = [rates.add_link(units(100)), rates.add_link(units(100))];
+    let share = rates.add(&lines);
+    rates.add_to(share);
+    rates.settle();
+    assert!(lines.iter().any(|line| rates.is_contended(*line)));
 }
 
 #[test]
 fn links_of_single_flows_are_given_again() {
     let mut rates = MaxMin::default();
     let line = rates.add_link(units(100));
-    let cap = rates.add_link(units(30));
+    let cap = rates.add_pace(units(30));
     let flows = [rates.add(&[line, cap]), rates.add(&[line])];
     rates.settle();
     assert_eq!(flows.map(|f| rates.rate(f)), [units(30), units(70)]);
     rates.remove(flows[0]);
     rates.remove_link(cap);
     assert_eq!(rates.settle(), [flows[1]]);
-    assert_eq!((rates.add_link(units(10)), rates.rate(flows[1])), (cap, units(100)));
+    assert_eq!((rates.add_pace(units(10)), rates.rate(flows[1])), (cap, units(100)));
 }

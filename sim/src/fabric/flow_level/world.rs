@@ -383,10 +383,10 @@ impl<'a> World<'a> {
                 .cap
                 .iter()
                 .zip(pace)
-                .for_each(|(cap, pace)| self.rates.resize_link(*cap, bundle.sending(), *pace));
+                .for_each(|(cap, pace)| self.rates.resize_pace(*cap, bundle.sending(), *pace));
             return self.rates.add_to(bundle.share);
         }
-        bundle.cap = pace.map(|pace| self.rates.add_link(pace));
+        bundle.cap = pace.map(|pace| self.rates.add_pace(pace));
         let links: Vec<u32> = path.iter().copied().chain(bundle.cap).collect();
         bundle.share = self.rates.add(&links);
         if self.by_share.len() <= bundle.share as usize {
@@ -402,7 +402,7 @@ impl<'a> World<'a> {
         let Some(pace) = bundle.key.1 else { return };
         match bundle.sending() {
             0 => bundle.cap.take().into_iter().for_each(|cap| self.rates.remove_link(cap)),
-            flows => bundle.cap.iter().for_each(|cap| self.rates.resize_link(*cap, flows, pace)),
+            flows => bundle.cap.iter().for_each(|cap| self.rates.resize_pace(*cap, flows, pace)),
         }
     }
 

@@ -124,12 +124,11 @@ impl<'a> Builder<'a> {
         came
     }
 
-    /// `steps` steps around a ring: what came last goes on to the next.
+    /// `steps` steps around a ring: what came last goes on to the next, once all that was to come before has.
     fn ring(&mut self, hosts: &[usize], steps: usize, chunk: u64, entry: PerRank) -> PerRank {
         let n = hosts.len();
         let messages: Vec<_> = (0..n).map(|from| (from, (from + 1) % n, chunk)).collect();
-        let begun = entry.clone();
-        (0..steps).fold(entry, |came, _| self.exchange(hosts, &messages, &came, &begun))
+        (0..steps).fold(entry, |came, _| self.exchange(hosts, &messages, &came, &came))
     }
 
     /// Ring all-reduce of `bytes`: N - 1 steps that reduce and scatter, N - 1 that gather.

@@ -16,8 +16,8 @@ impl Reader<'_> {
     /// The host of each rank.
     pub(super) fn ranks(&self, spec: &FabricSpec, rng: &mut Rng) -> Result<Vec<usize>, FabricError> {
         let (w, n) = (self.w, self.plan.stations());
-        // A rank for each trace; one alone is told of when it is read.
-        let traces = (w.kind == Pattern::Chakra).then(|| self.files(spec).len()).filter(|traces| *traces > 1);
+        // A rank for each trace.
+        let traces = (w.kind == Pattern::Chakra).then(|| self.files(spec).len());
         if let Some(names) = &w.hosts {
             if w.ranks.or(w.placement.map(|_| 0)).is_some() {
                 return Err(self.wrong("`hosts` says where the ranks are; take `ranks` and `placement` out"));
@@ -58,7 +58,8 @@ impl Reader<'_> {
     }
 
     fn enough(&self, hosts: Vec<usize>) -> Result<Vec<usize>, FabricError> {
-        if hosts.len() < 2 {
+        // A trace may be of a rank alone.
+        if hosts.len() < 2 && self.w.kind != Pattern::Chakra {
             return Err(self.wrong(format!("{}; a job has two at least", counted(hosts.len(), "rank"))));
         }
         Ok(hosts)
@@ -165,8 +166,6 @@ impl Reader<'_> {
             Pattern::Chakra => chakra::read(&files)?,
             _ => crate::fabric::import::operations::read(first)?,
         };
-        let is_alone = self.w.kind == Pattern::Chakra && files.len() == 1 && self.w.ranks.is_none();
-        let hosts = if is_alone { &hosts[..1] } else { hosts };
         if self.w.kind == Pattern::Chakra && files.len() != hosts.len() {
             let problem = format!(
                 "{}, but {}; change `ranks`, `hosts` or [topology]",

@@ -248,7 +248,7 @@ fn leave(waiting: &mut Waiting, at: Nanos) -> u64 {
     left
 }
 
-/// What leaves makes room in headroom first.
+/// What leaves makes room in headroom first, and what does so while there is nothing in it may have done it later, when there was.
 fn in_headroom_beyond(
     buffer: &BufferConfig,
     pg: u8,
@@ -262,24 +262,44 @@ fn in_headroom_beyond(
         first.entry((port_of(frame.history), frame.class[2])).or_insert(until);
     }
     let begin = first.into_values().max()?;
-    // All frames of the group that wait, by when they are taken at the earliest.
-    let (mut waiting, mut held) = (Waiting::new(), 0u64);
+    // All frames of the group that wait, by when they are taken at the earliest, with when they are at the latest; and of those what found
+    // nothing in headroom to make room of, by the latter.
+    let mut waiting: BTreeMap<(Nanos, u64), (u64, Nanos)> = BTreeMap::new();
+    let mut spare: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
+    let mut held = 0;
+    let leave = |held: &mut u64, charge: u64| {
+        let from_headroom = charge.min(*held);
+        *held -= from_headroom;
+        charge - from_headroom
+    };
     for frame in frames.iter().filter(|frame| frame.history.losses.is_empty()) {
-        held = held.saturating_sub(leave(&mut waiting, frame.came.at));
-        let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
-        if frame.history.verdict == INTO_HEADROOM && frame.came.at >= begin {
+        let (at, number) = (frame.came.at, frame.history.number);
+        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= at) {
+            let ((_, number), (charge, latest)) = first.remove_entry();
+            let rest = leave(&mut held, charge);
+            if rest > 0 {
+                spare.insert((latest, number), rest);
+            }
+        }
+        spare = spare.split_off(&(at, 0));
+        let charge = buffer.charge(frame.came.bytes);
+        if frame.history.verdict == INTO_HEADROOM && at >= begin {
             held += charge;
+            while let Some(mut first) = spare.first_entry().filter(|_| held > 0) {
+                *first.get_mut() = leave(&mut held, *first.get());
+                if *first.get() == 0 {
+                    first.remove();
+                }
+            }
             if held > headroom {
                 let held = format!("priority group {pg} held {held} bytes in its headroom");
                 let has = format!("it has {headroom} bytes of it");
                 return Some((number, Finding::differs("limit", [held, has])));
             }
         }
-        match frame.taken() {
-            Some([_, earliest]) => drop(waiting.insert((earliest, number), charge)),
-            // It may have left at once.
-            None => held = held.saturating_sub(charge),
-        }
+        // It may have left at once, or be there to the end.
+        let [latest, earliest] = frame.taken().unwrap_or([Nanos::MAX, at]);
+        waiting.insert((earliest, number), (charge, latest));
     }
     None
 }
