@@ -53,9 +53,7 @@ pub struct Tap {
     handed: ArrayVec<HandedOn, FOLLOWED>,
     left: u64,
     now: Nanos,
-    /// Workers that have their tap, of so many: before all have, what leaves by another one would not be told.
-    armed: Arc<AtomicUsize>,
-    workers: usize,
+    armed: Armed,
     /// Frames of this shard on their way, and since when each copy is with the driver.
     followed: VecDeque<Key>,
     /// Most of them.
@@ -75,9 +73,28 @@ pub struct TapReader {
     records: Consumer<Record>,
     bytes: Consumer<u8>,
     lost: Arc<AtomicU64>,
+    armed: Armed,
+}
+
+/// Workers that have their tap, of so many: before all have, what leaves by another one would not be told.
+#[derive(Clone, Debug)]
+struct Armed {
+    have: Arc<AtomicUsize>,
+    workers: usize,
+}
+
+impl Armed {
+    fn by_all(&self) -> bool {
+        self.have.load(Acquire) >= self.workers
+    }
 }
 
 impl TapReader {
+    /// All workers have their tap: the next frame that is asked for is followed.
+    pub fn is_armed(&self) -> bool {
+        self.armed.by_all()
+    }
+
     /// Records that found no room.
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
@@ -111,20 +128,25 @@ impl Tap {
 
     /// A tap and its reader, for a switch of one worker. Takes a few MiB: not to be made by a worker.
     pub fn new(order: TapOrder) -> (Self, TapReader) {
-        Self::of(order, Arc::default(), 1)
+        Self::of(order, Armed { have: Arc::default(), workers: 1 })
     }
 
     /// The same for each of so many workers. Frames are followed once all of them have their tap.
     pub fn for_workers(order: TapOrder, workers: usize) -> Vec<(Self, TapReader)> {
-        let armed = Arc::<AtomicUsize>::default();
-        (0..workers).map(|_| Self::of(order, Arc::clone(&armed), workers)).collect()
+        let armed = Armed { have: Arc::default(), workers };
+        (0..workers).map(|_| Self::of(order, armed.clone())).collect()
     }
 
-    fn of(order: TapOrder, armed: Arc<AtomicUsize>, workers: usize) -> (Self, TapReader) {
+    fn of(order: TapOrder, armed: Armed) -> (Self, TapReader) {
         let (records, record_reader) = RingBuffer::new(RECORDS);
         let (bytes, byte_reader) = RingBuffer::new(BYTES);
         let lost = Arc::<AtomicU64>::default();
-        let reader = TapReader { records: record_reader, bytes: byte_reader, lost: Arc::clone(&lost) };
+        let reader = TapReader {
+            records: record_reader,
+            bytes: byte_reader,
+            lost: Arc::clone(&lost),
+            armed: armed.clone(),
+        };
         let left = order.count;
         let (followed, taken) = (VecDeque::with_capacity(FOLLOWED), ArrayVec::new());
         let (hands_on, handed) = (PortSet::EMPTY, ArrayVec::new());
@@ -135,7 +157,6 @@ impl Tap {
             left,
             now: 0,
             armed,
-            workers,
             followed,
             room: FOLLOWED,
             taken,
@@ -160,18 +181,13 @@ impl Tap {
         }
         let filter = &self.order.filter;
         let parsed = profile.parse(bytes, len).unwrap_or(Parsed::NOTHING);
-        if self.is_armed() && filter.admits(profile, bytes, len, &parsed) {
+        if self.armed.by_all() && filter.admits(profile, bytes, len, &parsed) {
             Interest::Frame
         } else if filter.admits_kind(profile, bytes, &parsed) {
             Interest::Kind
         } else {
             Interest::None
         }
-    }
-
-    /// What leaves by any worker is told.
-    fn is_armed(&self) -> bool {
-        self.armed.load(Acquire) >= self.workers
     }
 
     fn make_room(&mut self, is_gone: impl Fn(Key) -> bool) -> bool {
@@ -355,7 +371,7 @@ impl<F: Frame, A: Admission> Tapped<F, A> {
     /// Arms a tap, or none; gives back the one that was there.
     pub fn arm(&mut self, tap: TapSlot) -> TapSlot {
         if let Some(tap) = &tap {
-            tap.armed.fetch_add(1, Release);
+            tap.armed.have.fetch_add(1, Release);
         }
         self.invalidate_decisions();
         std::mem::replace(&mut self.observer, tap)

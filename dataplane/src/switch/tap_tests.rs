@@ -354,6 +354,17 @@ fn the_other_lcore_tells_that_its_queue_refuses_a_frame() {
     }
 }
 
+#[test]
+fn who_reads_knows_when_the_last_lcore_has_its_tap() {
+    let mut shards = Sut::observed_shards(&params(2), 2).unwrap();
+    let (taps, readers): (Vec<_>, Vec<_>) = Tap::for_workers(order(1, 5), 2).into_iter().unzip();
+    for (nth, (shard, tap)) in shards.iter_mut().zip(taps).enumerate() {
+        assert!(readers.iter().all(|reader| !reader.is_armed()), "{nth} of 2");
+        shard.arm(Some(Box::new(tap)));
+    }
+    assert!(readers.iter().all(TapReader::is_armed));
+}
+
 /// Who tells that a frame leaves, and all that is told by each of two lcores about two frames of the second one.
 fn told_by_two(tx_per_lcore: bool) -> Vec<Vec<(Record, Vec<u8>)>> {
     let mut params = params(2);

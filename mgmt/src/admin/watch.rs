@@ -272,7 +272,12 @@ impl Joiner {
         Self { marked: only.then(Default::default), ..self }
     }
 
-    /// The first line: two clocks at one instant.
+    /// All workers follow frames.
+    pub fn is_armed(&self) -> bool {
+        self.watching.readers.iter().all(TapReader::is_armed)
+    }
+
+    /// The first line, once they do: two clocks at one instant.
     pub fn head(&self) -> WatchLine {
         let (unix_ns, at_ns) = self.watching.anchor;
         WatchLine::Armed { unix_ns: unix_ns.to_string(), at_ns }

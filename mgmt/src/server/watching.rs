@@ -36,6 +36,8 @@ struct Watcher {
     _place: OwnedSemaphorePermit,
     joiner: Joiner,
     lines: VecDeque<WatchLine>,
+    /// It was told that frames are followed.
+    armed: bool,
     until: Instant,
     spoke: Instant,
     ended: bool,
@@ -72,9 +74,16 @@ pub(super) async fn watch(app: Arc<App>, given: Given) -> Response<Body> {
     };
     let joiner = Joiner::new(watching, order.count).only_marked(order.marked);
     let now = Instant::now();
-    let lines = [joiner.head()].into();
-    let watcher =
-        Watcher { app, _place: place, joiner, lines, until: now + order.time, spoke: now, ended: false };
+    let watcher = Watcher {
+        app,
+        _place: place,
+        joiner,
+        lines: VecDeque::new(),
+        armed: false,
+        until: now + order.time,
+        spoke: now,
+        ended: false,
+    };
     let stream = futures_util::stream::unfold(watcher, |mut watcher| async move {
         let text = watcher.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), watcher))
@@ -89,6 +98,11 @@ impl Watcher {
     /// The next piece; `None`: that was all.
     async fn next(&mut self) -> Option<String> {
         loop {
+            // Whoever hears of it may send the frame that is to be followed.
+            if !self.armed && self.joiner.is_armed() {
+                self.armed = true;
+                self.lines.push_back(self.joiner.head());
+            }
             let mut text = String::new();
             while text.len() < PIECE
                 && let Some(line) = self.lines.pop_front()
