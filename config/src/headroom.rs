@@ -32,16 +32,29 @@ pub fn longest_leaving(port: &PortConfig, ports: &[PortConfig]) -> u32 {
 
 impl Charged<'_> {
     /// A headroom of `bytes` on the wire, as it is charged. An in-process ring bounds the number of frames, so the
-    /// largest count; on a wire the smallest waste most.
+    /// largest count; on a wire those waste most that are charged most for their time: the shortest, or the shortest that take one
+    /// byte of a cell of their own.
     fn as_charged(self, bytes: u64, port: &PortConfig) -> (u64, String) {
-        let (mtu, kind) = (u64::from(port.mtu), port.kind);
-        let (frame, wire) = match kind {
-            DeviceKind::Ring | DeviceKind::Inc => (mtu, mtu),
-            DeviceKind::Pci | DeviceKind::Vdev => (MIN_FRAME_BYTES, wire_bytes(MIN_FRAME_BYTES)),
-        };
+        let mtu = u64::from(port.mtu);
         // A frame is charged with the tag it leaves with.
         let native = port.vlans.as_ref().is_some_and(|vlans| vlans.native.is_some());
-        let frame = frame + if native { TAG_BYTES as u64 } else { 0 };
+        let tag = if native { TAG_BYTES as u64 } else { 0 };
+        let (frame, wire) = match port.kind {
+            DeviceKind::Ring | DeviceKind::Inc => (mtu, mtu),
+            DeviceKind::Pci | DeviceKind::Vdev => {
+                let full = (MIN_FRAME_BYTES + tag - 1).next_multiple_of(self.buffer.cell_bytes);
+                let one_more = (full + 1 - tag).min(mtu);
+                // Least bytes on the wire for what is charged.
+                let waste = |frame: &u64| {
+                    let charged = u128::from(self.buffer.charge(frame + tag));
+                    std::cmp::Reverse(u128::from(wire_bytes(*frame)) * (1 << 32) / charged)
+                };
+                let most =
+                    [MIN_FRAME_BYTES, one_more].into_iter().max_by_key(waste).unwrap_or(MIN_FRAME_BYTES);
+                (most, wire_bytes(most))
+            }
+        };
+        let frame = frame + tag;
         let charged = self.buffer.charge(frame);
         if charged <= wire {
             return (bytes, String::new());

@@ -87,3 +87,31 @@ fn an_in_process_ring_counts_whole_and_in_cells() {
     // A frame of 9216 bytes takes ten cells of 1000.
     assert_eq!(xoff("1000"), xoff("1") * 10_000 / 9216);
 }
+
+/// No frame is charged more for its time on the wire than an automatic headroom is reckoned with.
+#[test]
+fn headroom_on_a_wire_is_that_of_the_frames_that_waste_most() {
+    for native in [false, true] {
+        let tagged = if native { "[port_defaults]\nvlan = { trunk = \"10\", native = 1 }\n" } else { "" };
+        let load = |cell: u64| {
+            let text = format!("{ROCE}{TWO}{tagged}[buffer]\nsize = \"256MiB\"\ncell_bytes = {cell}\n");
+            load_for(Platform::Simulated, "t.toml", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config
+        };
+        let bytes = load(1);
+        let tag = if native { 4 } else { 0 };
+        for cell in [1, 24, 25, 48, 59, 60, 61, 64, 80, 84, 96, 100, 142, 143, 144, 192, 208, 254, 1000, 4096]
+        {
+            let config = load(cell);
+            let of = |port: &PortConfig| port.pgs[3].xoff;
+            let (before, port) = (of(&bytes.ports[0]), &config.ports[0]);
+            let most = (60..=u64::from(port.mtu))
+                .map(|frame| {
+                    u128::from(before) * u128::from(config.buffer.charge(frame + tag))
+                        / u128::from(frame + 24)
+                })
+                .max()
+                .unwrap();
+            assert_eq!(u128::from(of(port)), most.max(before.into()), "cells of {cell}, native {native}");
+        }
+    }
+}
