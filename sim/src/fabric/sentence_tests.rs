@@ -477,3 +477,25 @@ fn warnings_of_switches_are_told_once_with_their_line() {
     assert_eq!(play(&file(star, &dt)).unwrap().warnings, []);
     assert_eq!(play(&file(star, "")).unwrap().warnings, []);
 }
+
+/// Nothing is dropped and no link loses a frame, and two thirds of the data are lost.
+#[test]
+fn what_sprayed_frames_cost_who_takes_them_in_order_is_told() {
+    let text = |more: &str| {
+        format!(
+            "name = \"s\"\nstop_time = \"2ms\"\n[topology]\nkind = \"leaf_spine\"\nleaves = 4\nspines = 4\nhosts_per_leaf = 4\n[routing]\n\
+             mode = \"spray\"\n{more}[[workload]]\nkind = \"permutation\"\nshift = 5\nbytes = \"100KB\"\n"
+        )
+    };
+    let told = |report: &Report| report.why.iter().find(|why| why.contains("behind later ones")).cloned();
+    for more in ["", "[host]\nprotocol = \"rclink\"\n"] {
+        let report = play(&text(more)).unwrap();
+        let useless: u64 = report.flows.iter().filter_map(|flow| flow.useless).sum();
+        let why = told(&report).unwrap_or_else(|| panic!("{more}: {:?}", report.why));
+        assert!(useless > 100 && why.contains(&format!("threw away {useless} frames")), "{more}: {why}");
+    }
+    let kept = play(&text("[host]\ntransport = \"selective_repeat\"\n")).unwrap();
+    assert_eq!(told(&kept), None);
+    let in_order = play(&text("").replace("mode = \"spray\"", "")).unwrap();
+    assert_eq!(told(&in_order), None);
+}

@@ -15,7 +15,7 @@ use crate::fabric::report::{
 };
 use crate::fabric::routes::Routes;
 use crate::fabric::sim_frame::SimFrame;
-use crate::fabric::spec::{FlowControlKind, Protocol};
+use crate::fabric::spec::{FlowControlKind, Protocol, RoutingMode};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps};
 use crate::fabric::timeline::{Pause, TimelineRecorder};
@@ -31,8 +31,9 @@ use weir_dataplane::parse::{Kind, Profile};
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::stats::PortStats;
 use weir_dataplane::types::{PRIORITIES, PortId};
-use weir_endpoint::flow::{HeldBack, Received, Sent, Unanswered};
+use weir_endpoint::flow::{HeldBack, Received, Sent, Transport, Unanswered};
 use weir_inc::peer::PeerCounters;
+use weir_layout::counted;
 
 /// Depth of a port's queues over time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -194,6 +195,7 @@ impl Fabric<'_> {
                 congestion::notes(self.flows.iter()),
                 rclink::notes(self.spec, &self.plan, self.flows.iter()),
                 self.misplaced(),
+                self.overtaken(&flows),
             ]
             .concat(),
             resent: self.flows.iter().all(|f| self.is_resent(f)),
@@ -247,6 +249,21 @@ impl Fabric<'_> {
             ..Report::begin(self.spec, ns, self.events)
         }
         .explained(&context)
+    }
+
+    /// What hosts threw away since later frames of the same flow were there: spraying is a cause that nothing else names.
+    fn overtaken(&self, flows: &[FlowResult]) -> Vec<String> {
+        let keeps = |planned: &Planned| matches!(planned.flow.transport, Transport::SelectiveRepeat(_));
+        let in_order = self.flows.iter().zip(flows).filter(|(planned, _)| !keeps(planned));
+        let useless: u64 = in_order.filter_map(|(_, flow)| flow.useless).sum();
+        if self.spec.routing.mode != RoutingMode::Spray || useless == 0 {
+            return Vec::new();
+        }
+        vec![format!(
+            "Hosts threw away {} that came behind later ones of their flow, or again: with `routing.mode = \"spray\"` frames overtake one another. \
+             In order they come with `mode = \"ecmp\"`; reliable RoCEv2 flows keep what overtakes with `host.transport = \"selective_repeat\"`.",
+            counted(useless, "frame")
+        )]
     }
 
     /// Whether what is lost of a flow is sent again.

@@ -20,9 +20,9 @@ const REFUSED: [(&str, &str); 11] = [
     ("switch.output_buffer", "frames do not pass a crossbar"),
 ];
 /// Keys of `[host]` that have an effect; all others are about frames, marks and pauses.
-const OF_HOSTS: [&str; 4] = ["protocol", "payload", "tx_delay", "rx_delay"];
+const OF_HOSTS: [&str; 5] = ["protocol", "payload", "tx_delay", "rx_delay", "congestion_control"];
 /// Keys of a workload that have none; the last one has where operations wait for acknowledgements.
-const OF_WORKLOADS: [&str; 4] = ["cc", "priority", "dscp", "reliable"];
+const OF_WORKLOADS: [&str; 3] = ["priority", "dscp", "reliable"];
 
 /// Refuses what the flow level cannot say.
 ///

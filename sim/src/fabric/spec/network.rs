@@ -161,7 +161,7 @@ pub struct CustomLink {
     pub rate: Option<Rate>,
     /// One-way delay; that of `[link]` unless given.
     pub delay: Option<Duration>,
-    /// Share of data frames lost on it; that of `[link]` unless given.
+    /// Share of frames lost on it, data and all others but pauses; that of `[link]` unless given.
     pub loss: Option<f64>,
     /// Share of PFC frames lost on it; that of `[link]` unless given.
     pub pause_loss: Option<f64>,
@@ -219,7 +219,7 @@ pub struct LinkSpec {
     pub rate: Rate,
     /// One-way delay of the cable.
     pub delay: Duration,
-    /// Share of data frames lost on it.
+    /// Share of frames lost on it, data and all others but pauses.
     pub loss: f64,
     /// Share of PFC frames lost on it.
     pub pause_loss: f64,
@@ -233,7 +233,7 @@ pub struct TrunkSpec {
     pub rate: Option<Rate>,
     /// One-way delay of the cable; that of `[link]` unless given.
     pub delay: Option<Duration>,
-    /// Share of data frames lost on it; that of `[link]` unless given.
+    /// Share of frames lost on it, data and all others but pauses; that of `[link]` unless given.
     pub loss: Option<f64>,
     /// Share of PFC frames lost on it; that of `[link]` unless given.
     pub pause_loss: Option<f64>,
