@@ -356,7 +356,7 @@ impl Fabric<'_> {
         }
         let free = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
         if let Some(turns) = &core.turns {
-            turns.narrow(&mut core.demand, free.0);
+            turns.narrow(&mut core.demand, free);
         }
         let mut matching = Matching::new();
         if any {

@@ -2,9 +2,9 @@
 //!
 //! An output of iSLIP offers itself to the same input until that takes it, so nobody starves. In packet mode an input in the middle of
 //! a frame cannot take it, and one that has frames for another output all the time is in the middle of one whenever this output is
-//! free. So an output that has passed over a busy input for some rounds keeps it: it begins no frame for another output, and the output
-//! takes it before others. An input that is kept idles until the output is free, which is why it is not kept at once: where all
-//! inputs have frames for all outputs, nearly every output passes over somebody all the time.
+//! free. So an output that has passed over a busy input for some rounds keeps it: the output takes no others until the input is at the end of
+//! its frame, and that begins none for another output then. An output that keeps an input idles for up to a frame, which is why it does not
+//! at once: where all inputs have frames for all outputs, nearly every output passes over somebody all the time.
 
 use crate::crossbar::{Demand, MAX_CROSSBAR_PORTS, ports_of};
 
@@ -25,14 +25,16 @@ impl Turns {
         Self { passed: vec![[0; MAX_CROSSBAR_PORTS]; ports], kept_by: vec![0; ports] }
     }
 
-    /// Takes back what kept inputs of those that are `free` ask of other outputs, and what others ask of an output that keeps one.
-    pub fn narrow(&self, demand: &mut Demand, free: u64) {
+    /// Takes back what others ask of an output that keeps an input, and what kept inputs ask of other outputs, if they and an output that
+    /// keeps them are free: `free` inputs and outputs.
+    pub fn narrow(&self, demand: &mut Demand, free: (u64, u64)) {
         let mut first = [0_u64; MAX_CROSSBAR_PORTS];
-        for input in ports_of(free).filter(|input| self.kept_by[*input] != 0) {
+        for input in (0..self.kept_by.len()).filter(|input| self.kept_by[*input] != 0) {
             let asked = (0..demand.classes()).fold(0, |all, class| all | demand.outputs_wanted(input, class));
             let kept_by = self.kept_by[input] & asked;
-            for class in (0..demand.classes()).filter(|_| kept_by != 0) {
-                let others = demand.outputs_wanted(input, class) & !kept_by;
+            let now = if free.0 >> input & 1 == 1 { kept_by & free.1 } else { 0 };
+            for class in (0..demand.classes()).filter(|_| now != 0) {
+                let others = demand.outputs_wanted(input, class) & !now;
                 ports_of(others).for_each(|output| demand.set(input, output, class, false));
             }
             ports_of(kept_by).for_each(|output| first[output] |= 1 << input);
