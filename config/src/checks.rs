@@ -6,7 +6,7 @@ use super::buffer::{BufferAt, Profile, SMALLEST};
 use super::classes;
 use super::diag::Span;
 use super::headroom::{explain_response, longest_leaving};
-use super::marking::xoff_point;
+use super::marking::alone;
 use super::port::PortAt;
 use super::read::{Ctx, Origin};
 use super::types::{
@@ -160,7 +160,7 @@ fn ordering(ctx: &mut Ctx<'_>, profile: &Profile, config: &Config) {
     let points = config.ports.iter().enumerate().flat_map(|(port, p)| {
         let shared = config.buffer.of_port(port).shared;
         let groups = p.pgs.iter().filter(|pg| Some(pg.profile) == index && pg.lossless);
-        groups.map(move |pg| (xoff_point(pg, shared), pg))
+        groups.map(move |pg| (alone(pg.reserved, pg.shared, shared), pg))
     });
     let Some((point, pg)) = points.min_by_key(|(point, _)| *point) else {
         return;

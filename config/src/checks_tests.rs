@@ -98,7 +98,7 @@ fn marking_scales_with_the_rate_and_stays_below_xoff() {
         let config = load("t", &text).unwrap_or_else(|f| panic!("{}", shown(&f))).config;
         let port = &config.ports[0];
         let wred = port.queues[3].wred.unwrap();
-        (wred.kmin, wred.kmax, xoff_point(&port.pgs[3], config.buffer.shared))
+        (wred.kmin, wred.kmax, xoff_point(port, &port.pgs[3], config.buffer.shared))
     };
     assert_eq!((at("100G", "64MiB").0, at("100G", "64MiB").1), (400_000, 1_600_000));
     assert_eq!((at("400G", "64MiB").0, at("400G", "64MiB").1), (1_600_000, 6_400_000));
@@ -297,6 +297,19 @@ fn dev_29_shares_are_of_the_xoff_point() {
     let wred = load_roce(more).unwrap().config.ports[0].queues[3].wred.unwrap();
     assert_eq!((wred.kmin, wred.kmax), (50_000, 80_000));
     only_error("[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"40%\"\n", "wred.order");
+}
+
+/// A group reaches Xoff at what its port may hold, too.
+#[test]
+fn marking_begins_before_the_limit_of_a_port() {
+    let limits = "[[buffer.port]]\nports = [\"p0\", \"p1\"]\ningress_limit = \"50KB\"\n";
+    let config = load_roce(limits).unwrap().config;
+    let port = &config.ports[0];
+    let (wred, xoff) = (port.queues[3].wred.unwrap(), port.pgs[3].reserved + 50_000);
+    assert!(wred.kmin <= xoff / 2 && wred.kmax <= xoff / 4 * 3, "{wred:?} of {xoff}");
+    let late = format!("{limits}[[wred]]\nname = \"roce\"\nkmin = \"20KB\"\nkmax = \"60KB\"\n");
+    let d = only_warning(&late, "wred.xoff");
+    assert!(d.message.contains(&format!("reaches Xoff at {xoff} even alone")), "{d}");
 }
 
 /// The preset's port p0 and this many more like it, in 20 MiB, with these marking thresholds for its data.

@@ -14,7 +14,7 @@ use weir_dataplane::types::Nanos;
 
 /// Most bytes one user alone in the buffer may hold: its reserve and its part of the shared buffer,
 /// `a / (1 + a)` of it for a dynamic threshold (formats table R5).
-fn alone(reserved: u64, limit: SharedLimit, shared: u64) -> u64 {
+pub(super) fn alone(reserved: u64, limit: SharedLimit, shared: u64) -> u64 {
     let part = match limit {
         SharedLimit::Static(bytes) => bytes.min(shared),
         SharedLimit::Dynamic(n) if n >= 0 => ((u128::from(shared) << n) / ((1 << n) + 1)) as u64,
@@ -23,9 +23,10 @@ fn alone(reserved: u64, limit: SharedLimit, shared: u64) -> u64 {
     reserved.saturating_add(part)
 }
 
-/// Fill at which a group alone in the buffer reaches Xoff.
-pub(super) fn xoff_point(pg: &PgConfig, shared: u64) -> u64 {
-    alone(pg.reserved, pg.shared, shared)
+/// Fill at which a group alone in the buffer reaches Xoff: of the shared buffer it has no more than its port may hold.
+pub(super) fn xoff_point(port: &PortConfig, pg: &PgConfig, shared: u64) -> u64 {
+    let of_port = port.ingress_limit.unwrap_or(u64::MAX).saturating_add(pg.reserved);
+    alone(pg.reserved, pg.shared, shared).min(of_port)
 }
 
 /// A shared buffer when every lossless group of the ports that receive into it is full: those with a static threshold have taken theirs,
@@ -70,14 +71,17 @@ impl Crowd {
         Self { groups: all().count(), shared, each, free: (u128::from(left) * 256 / (256 + shares)) as u64 }
     }
 
-    /// Fill at which this group reaches Xoff then.
-    fn xoff_point(&self, pg: &PgConfig) -> u64 {
+    /// Fill at which this group of a port reaches Xoff then: lossless groups share what their port may hold.
+    fn xoff_point(&self, port: &PortConfig, pg: &PgConfig) -> u64 {
         let part = match pg.shared {
             SharedLimit::Static(bytes) => bytes.min(self.each),
             SharedLimit::Dynamic(n) if n >= 0 => self.free << n,
             SharedLimit::Dynamic(n) => self.free >> n.unsigned_abs(),
         };
-        pg.reserved.saturating_add(part)
+        let of_port = port
+            .ingress_limit
+            .map_or(u64::MAX, |limit| limit / port.pgs.iter().filter(|pg| pg.lossless).count().max(1) as u64);
+        pg.reserved.saturating_add(part.min(of_port))
     }
 }
 
@@ -124,12 +128,12 @@ pub(super) fn resolve(
             let Some(wred) = mark.map(|i| &wreds[i]) else { continue };
             let name = ports[port].name.clone();
             let first = feeders(ports, &ports[port], queue)
-                .map(|(p, g)| (xoff_point(&ports[p].pgs[g], crowd(p).shared), p, g))
+                .map(|(p, g)| (xoff_point(&ports[p], &ports[p].pgs[g], crowd(p).shared), p, g))
                 .min();
             let q = &ports[port].queues[queue];
             let limit = first.map_or_else(|| alone(q.reserved, q.shared, buffer.shared), |f| f.0);
             let full = feeders(ports, &ports[port], queue)
-                .map(|(p, g)| (crowd(p).xoff_point(&ports[p].pgs[g]), p, g))
+                .map(|(p, g)| (crowd(p).xoff_point(&ports[p], &ports[p].pgs[g]), p, g))
                 .min();
             let limits = Limits { alone: limit, crowded: full.map_or(limit, |f| f.0) };
             let lossless = first.is_some() || q.lossless;

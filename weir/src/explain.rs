@@ -9,9 +9,9 @@ use anyhow::Result;
 use clap::Args;
 use std::path::Path;
 use std::path::PathBuf;
-use weir_config::Config;
 use weir_config::runtime::{Device, switch_params};
 use weir_config::units::size;
+use weir_config::{Config, workers};
 use weir_dataplane::explain::{Explanation, Occupancy, explain as ask};
 use weir_dataplane::mmu::Held;
 use weir_dataplane::types::{Mac, PRIORITIES};
@@ -153,7 +153,8 @@ fn on_paper(path: &Path, args: &ExplainArgs, question: &Question) -> Result<Expl
     let config = check::load(path)?.config;
     // The drivers would be asked; on paper they can do all that is asked of them.
     let device = Device { mac: Mac::default(), pfc: true, ..Device::default() };
-    let params = switch_params(&config, &vec![device; config.ports.len()], 1)?;
+    // One shard answers, of a buffer that is divided for all of them.
+    let params = switch_params(&config, &vec![device; config.ports.len()], workers(&config.ports))?;
     let fault = |fault: Box<Fault>| {
         refuse(format!("--{}", fault.path), fault.detail, "weir explain --help says what it takes")
     };

@@ -38,7 +38,7 @@ pub struct HeadroomArgs {
     #[arg(long, value_parser = frame)]
     pub lossless_mtu: Option<u32>,
     /// One column only: `software` is what is in flight to and from this switch, its polling loop counted, and what
-    /// `xoff = "auto"` sets; `hardware` is the same without a loop; `sonic` is the vendor formula with Spectrum-4
+    /// `xoff = "auto"` sets for a NIC where bytes are counted, not cells, and nothing else of a file says more; `hardware` is the same without a loop; `sonic` is the vendor formula with Spectrum-4
     /// constants.
     #[arg(long, value_parser = ["software", "hardware", "sonic"])]
     pub model: Option<String>,
@@ -85,7 +85,7 @@ pub fn columns(args: &HeadroomArgs, kind: DeviceKind) -> Result<Vec<Column>, Hea
     let ways = [
         (
             "software",
-            "this switch, with its polling loop: what xoff = \"auto\" sets",
+            "this switch, with its polling loop: what xoff = \"auto\" sets where bytes are counted, not cells",
             Model::Weir,
             input(kind, polled),
         ),

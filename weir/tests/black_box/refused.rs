@@ -442,3 +442,21 @@ fn what_others_hold_is_not_held_by_the_port_of_a_question() {
         assert!(said.stdout.contains("admitted") && !said.stdout.contains("Xoff reached"), "{said:?}");
     }
 }
+
+/// Of the buffer workers do not know from each other what a burst of each may have taken: nobody shares that, on paper either.
+#[test]
+fn a_question_about_a_file_is_answered_with_the_division_of_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.toml");
+    let ports =
+        ["a", "b"].iter().zip(0..).map(|(name, lcore)| port(name, "ring") + &format!("lcore = {lcore}\n"));
+    let ports: String = ports.collect();
+    std::fs::write(&file, format!("[qos]\npreset = \"roce-lossless\"\n[buffer]\nsize = \"16MiB\"\n{ports}"))
+        .unwrap();
+    let file = file.to_str().unwrap();
+    let json = |args: &[&str]| serde_json::from_str::<serde_json::Value>(&weir(args).stdout).unwrap();
+    let config = weir_config::load("t.toml", &std::fs::read_to_string(file).unwrap()).unwrap().config;
+    assert!(config.buffer.staleness > 0);
+    let said = json(&["explain", file, "--port", "a", "--to", "b", "--dscp", "26", "--json"]);
+    assert_eq!(said["pool"]["shared_size_bytes"], config.buffer.shared, "{said:#}");
+}
