@@ -266,7 +266,7 @@ tables! {
     ]);
     BUFFER_PORT = table("[[buffer.port]]", "Limits per port (BUFFER_PORT_INGRESS/EGRESS_PROFILE_LIST).", &[
         key("ports", "name, list of names or \"*\", default \"*\"", "which ports"),
-        key("ingress_limit", "size, default none", "most shared bytes the port's groups may hold together"),
+        key("ingress_limit", "size, default none", "most shared bytes the port's groups may hold together; a lossless group that it has paused resumes as soon as its headroom is empty: `xon` and `xon_offset` are of its own limit"),
         key("egress_limit", "size, default none", "most shared bytes that may wait for the port in its lossy queues, beyond the reserve of each; lossless ones are held back at their groups"),
     ]);
     SCHEDULER = table("[[scheduler]]", "A scheduler profile (SCHEDULER).", &[

@@ -165,6 +165,8 @@ pub struct AskedCopy {
     pub queue: QueueView,
     /// Why it is lost, if it is.
     pub lost: Option<DropReason>,
+    /// Bytes of the frames in the queue before it, as marking counts them: not as they are charged.
+    pub depth: u64,
     /// Marking of the queue, and the share of 2^32 frames like it that are marked at the depth there is.
     pub mark: Option<(Wred, u64)>,
     /// Share of 2^32 frames like it that are dropped early there; if not all are, the rest tells of one that is not.

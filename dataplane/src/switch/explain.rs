@@ -239,6 +239,7 @@ impl Switch<OwnedFrame, AskedMmu> {
             out,
             queue: self.admission.queue_view(QueueIx::of(out, queue)),
             lost: None,
+            depth,
             mark: self.ports[out.index()].params.mark[queue].map(|law| (law, share(law))),
             early_drop: match self.ports[out.index()].shut(queue) {
                 Some(_) => 0,

@@ -353,10 +353,11 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
         headroom_left_bytes: group
             .map_or(0, |group| group.after.headroom_limit.saturating_sub(group.after.headroom)),
         pauses: (0..PRIORITIES).filter(|p| group.is_some_and(|group| group.pauses >> p & 1 == 1)).collect(),
-        mark: e.shown.and_then(|copy| copy.mark).map(|(wred, share)| ExplainedMark {
+        mark: e.shown.and_then(|copy| Some((copy.depth, copy.mark?))).map(|(depth, (wred, share))| ExplainedMark {
             kmin_bytes: wred.kmin,
             kmax_bytes: wred.kmax,
             pmax: of_one(wred.pmax),
+            depth_bytes: depth,
             probability: of_one(share),
         }),
         early_drop_probability: of_one(e.shown.map_or(0, |copy| copy.early_drop)),
@@ -484,8 +485,9 @@ pub fn text(d: &ExplainedFrame) -> String {
         Some(mark) => line(
             "mark",
             format!(
-                "{} at this depth (Kmin {}, Kmax {}, Pmax {})",
+                "{} behind {} bytes of frames (Kmin {}, Kmax {}, Pmax {})",
                 share(mark.probability),
+                grouped(mark.depth_bytes),
                 grouped(mark.kmin_bytes),
                 grouped(mark.kmax_bytes),
                 share(mark.pmax)

@@ -285,6 +285,9 @@ impl Policy {
     }
 }
 
+/// What every frame is charged at least where nothing is said of `frames`, bytes.
+const SMALLEST: u32 = 64;
+
 /// What no model has a word for.
 fn check(params: &SwitchParams) -> Result<(), FabricError> {
     let mmu = &params.mmu;
@@ -297,6 +300,11 @@ fn check(params: &SwitchParams) -> Result<(), FabricError> {
     if mmu.cell_bytes != 1 {
         return Err(wrong(
             "a published model counts bytes: take `buffer.cell_bytes` out, or use policy = \"weir\"",
+        ));
+    }
+    if mmu.least_charge > SMALLEST {
+        return Err(wrong(
+            "a published model has no slots for frames: take `buffer.frames` out, or use policy = \"weir\"",
         ));
     }
     if mmu.port_ingress_limit.iter().chain(&mmu.port_egress_limit).any(Option::is_some) {

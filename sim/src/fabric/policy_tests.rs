@@ -299,6 +299,7 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
             "reverie has one pool for lossless and lossy frames",
         ),
         ("policy = \"abm\"\ncontrol_bytes = \"64KB\"", "`buffer.control_bytes` has no effect"),
+        ("policy = \"dt\"\nframes = 25000", "take `buffer.frames` out"),
         (
             "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nreserved = \"9KB\"",
             "`reserved` of the profile \"lossless\" has no effect: each port of hpcc has its own `reserve`",

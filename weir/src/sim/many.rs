@@ -23,7 +23,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "FILE")]
     pub plan: PathBuf,
     /// Only this part of the points, e.g. 2/3; any sharding gives the same results.
-    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    #[arg(long, value_name = "I/N", default_value = "1/1", conflicts_with = "list")]
     pub shard: String,
     /// Folder of the results.
     #[arg(long, value_name = "DIR", required_unless_present = "list")]

@@ -185,6 +185,8 @@ pub struct ExplainedMark {
     pub kmax_bytes: u64,
     /// Pmax, of one.
     pub pmax: f64,
+    /// Bytes of the frames that wait in the queue, which these are compared with: not as they are charged.
+    pub depth_bytes: u64,
     /// Share of such frames that are marked at this depth, of one.
     pub probability: f64,
 }
