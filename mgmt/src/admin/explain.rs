@@ -353,12 +353,14 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
         headroom_left_bytes: group
             .map_or(0, |group| group.after.headroom_limit.saturating_sub(group.after.headroom)),
         pauses: (0..PRIORITIES).filter(|p| group.is_some_and(|group| group.pauses >> p & 1 == 1)).collect(),
-        mark: e.shown.and_then(|copy| Some((copy.depth, copy.mark?))).map(|(depth, (wred, share))| ExplainedMark {
-            kmin_bytes: wred.kmin,
-            kmax_bytes: wred.kmax,
-            pmax: of_one(wred.pmax),
-            depth_bytes: depth,
-            probability: of_one(share),
+        mark: e.shown.and_then(|copy| Some((copy.depth, copy.mark?))).map(|(depth, (wred, share))| {
+            ExplainedMark {
+                kmin_bytes: wred.kmin,
+                kmax_bytes: wred.kmax,
+                pmax: of_one(wred.pmax),
+                depth_bytes: depth,
+                probability: of_one(share),
+            }
         }),
         early_drop_probability: of_one(e.shown.map_or(0, |copy| copy.early_drop)),
     }

@@ -342,6 +342,38 @@ fn sw_no_input_is_passed_over_for_good() {
     }
 }
 
+/// The same where an output serves two weighted classes in turn, in step with the frames of an input.
+#[test]
+fn sw_no_class_of_an_input_is_passed_over_for_good() {
+    let flow = |(from, to, of_class): &(&str, &str, &str)| {
+        format!(
+            "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nreliable = false\n{of_class}"
+        )
+    };
+    let other = "priority = 4\ndscp = 34\n";
+    let flows = [
+        ("h0", "h3", other),
+        ("h1", "h3", ""),
+        ("h2", "h3", ""),
+        ("h0", "h4", ""),
+        ("h1", "h4", ""),
+        ("h2", "h4", ""),
+    ];
+    let traffic: String = flows.iter().map(flow).collect();
+    for core in ["islip", "pim"] {
+        for speedup in ["1.0", "1.5", "2.0", "3.0"] {
+            let switch = format!("core = \"{core}\"\nspeedup = {speedup}");
+            let [before, after] = ["100us", "300us"]
+                .map(|stop| play(&star(5, &switch, "64MiB", &traffic).replace("20ms", stop)));
+            let delivered = after.flows.iter().zip(&before.flows).map(|(a, b)| a.delivered - b.delivered);
+            let gbps: Vec<f64> = delivered.map(|bytes| bytes as f64 * 8.0 / 200_000.0).collect();
+            println!("{switch}: {gbps:.1?}");
+            assert!(gbps.iter().all(|gbps| *gbps > 2.5), "{switch}: {gbps:?}");
+            assert!(gbps.iter().sum::<f64>() > 165.0, "{switch}: {gbps:?}");
+        }
+    }
+}
+
 /// SW-076: an output serves classes by its schedule, at whatever inputs they wait.
 #[test]
 fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {

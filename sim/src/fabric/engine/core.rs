@@ -17,8 +17,8 @@ use self::turns::Turns;
 use super::event_loop::Event;
 use super::world::{Fabric, OneFrameWire};
 use crate::crossbar::{
-    Arbiter, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule, all_ports,
-    ports_of,
+    Arbiter, ClassOrder, Classes, Demand, Islip, MAX_CROSSBAR_PORTS, Matching, Pair, Pim, PointerRule,
+    all_ports, ports_of,
 };
 use crate::fabric::FabricError;
 use crate::fabric::sim_frame::SimFrame;
@@ -356,7 +356,7 @@ impl Fabric<'_> {
         }
         let free = (all_ports(ports) & !busy_in, all_ports(ports) & !busy_out);
         if let Some(turns) = &core.turns {
-            turns.narrow(&mut core.demand, free);
+            turns.narrow(&mut core.demand, free.0);
         }
         let mut matching = Matching::new();
         if any {
@@ -368,8 +368,13 @@ impl Fabric<'_> {
             if core.begun(voq).is_none() {
                 let switch = &self.switches[s];
                 if let Some(turns) = &mut core.turns {
-                    let asks = |at: &usize| switch.part(*at).waiting(PortId(output.into())) >> class & 1 == 1;
-                    let asking = (0..ports).filter(asks).fold(0, |all, at| all | 1 << at);
+                    let rank = |queue: usize| core.outputs.rank(output.into(), queue);
+                    let level = (0..PRIORITIES).filter(|queue| rank(*queue) >= rank(class.into()));
+                    let level = level.fold(0, |all, queue| all | 1 << queue);
+                    let asking = [1 << class, level].map(|queues: u8| {
+                        let asks = |at: &usize| switch.part(*at).waiting(PortId(output.into())) & queues != 0;
+                        (0..ports).filter(asks).fold(0, |all, at| all | 1 << at)
+                    });
                     turns.begun((input.into(), output.into()), busy_in, asking);
                 }
                 self.take(s, core, voq);

@@ -2,9 +2,10 @@
 //!
 //! An output of iSLIP offers itself to the same input until that takes it, so nobody starves. In packet mode an input in the middle of
 //! a frame cannot take it, and one that has frames for another output all the time is in the middle of one whenever this output is
-//! free. So an output that has passed over a busy input for some rounds keeps it: the output takes no others until the input is at the end of
-//! its frame, and that begins none for another output then. An output that keeps an input idles for up to a frame, which is why it does not
-//! at once: where all inputs have frames for all outputs, nearly every output passes over somebody all the time.
+//! free. So an output that has passed over a busy input for some rounds keeps it: the output takes no others of the class until the input is
+//! at the end of its frame, and the input begins none for another output while this one has room. Whichever is first idles for up to a frame,
+//! which is why an input is not kept at once: where all inputs have frames for all outputs, nearly every output passes over somebody all
+//! the time.
 
 use crate::crossbar::{Demand, MAX_CROSSBAR_PORTS, ports_of};
 
@@ -25,16 +26,15 @@ impl Turns {
         Self { passed: vec![[0; MAX_CROSSBAR_PORTS]; ports], kept_by: vec![0; ports] }
     }
 
-    /// Takes back what others ask of an output that keeps an input, and what kept inputs ask of other outputs, if they and an output that
-    /// keeps them are free: `free` inputs and outputs.
-    pub fn narrow(&self, demand: &mut Demand, free: (u64, u64)) {
+    /// Takes back what others ask of an output that keeps an input, and what kept inputs of those that are `free` ask of other outputs.
+    pub fn narrow(&self, demand: &mut Demand, free: u64) {
         let mut first = [0_u64; MAX_CROSSBAR_PORTS];
         for input in (0..self.kept_by.len()).filter(|input| self.kept_by[*input] != 0) {
             let asked = (0..demand.classes()).fold(0, |all, class| all | demand.outputs_wanted(input, class));
             let kept_by = self.kept_by[input] & asked;
-            let now = if free.0 >> input & 1 == 1 { kept_by & free.1 } else { 0 };
-            for class in (0..demand.classes()).filter(|_| now != 0) {
-                let others = demand.outputs_wanted(input, class) & !now;
+            let is_held = free >> input & 1 == 1 && kept_by != 0;
+            for class in (0..demand.classes()).filter(|_| is_held) {
+                let others = demand.outputs_wanted(input, class) & !kept_by;
                 ports_of(others).for_each(|output| demand.set(input, output, class, false));
             }
             ports_of(kept_by).for_each(|output| first[output] |= 1 << input);
@@ -49,17 +49,18 @@ impl Turns {
         }
     }
 
-    /// An output has begun a frame of an input: these are in the middle of a frame, and these ask for the same class.
-    pub fn begun(&mut self, (input, output): (usize, usize), busy: u64, asking: u64) {
+    /// An output has begun a frame of an input: these are in the middle of a frame, these ask for the same class, and these for one that
+    /// it does not go before.
+    pub fn begun(&mut self, (input, output): (usize, usize), busy: u64, [asking, level]: [u64; 2]) {
         let patience = asking.count_ones() * ROUNDS;
         for (other, passed) in self.passed[output].iter_mut().enumerate().take(self.kept_by.len()) {
-            let [busy, asks] = [busy, asking].map(|set| set >> other & 1 == 1);
+            let [busy, asks, level] = [busy, asking, level].map(|set| set >> other & 1 == 1);
             let kept_by = &mut self.kept_by[other];
             if busy && asks && other != input {
                 *passed = passed.saturating_add(1);
                 *kept_by |= u64::from(u32::from(*passed) >= patience) << output;
-            } else if other == input || !busy && *kept_by >> output & 1 == 1 {
-                // It could have been taken: the output serves another class.
+            } else if other == input || !busy && !level {
+                // It idles for an output that serves higher classes.
                 *passed = 0;
                 *kept_by &= !(1 << output);
             }
