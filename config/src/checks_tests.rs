@@ -1,6 +1,6 @@
 //! Rules across tables, presets, and the files that ship.
 
-use super::marking::xoff_point;
+use super::marking::{crowd_xoff_point, xoff_point};
 use super::*;
 use crate::runtime::{Device, mmu_params, switch_params};
 use proptest::prelude::*;
@@ -310,6 +310,23 @@ fn marking_begins_before_the_limit_of_a_port() {
     let late = format!("{limits}[[wred]]\nname = \"roce\"\nkmin = \"20KB\"\nkmax = \"60KB\"\n");
     let d = only_warning(&late, "wred.xoff");
     assert!(d.message.contains(&format!("reaches Xoff at {xoff} even alone")), "{d}");
+    assert!(d.to_string().contains("or raise ingress_limit"), "{d}");
+}
+
+/// What a port does not let its groups have is the others' when all are full: of 1000 KB with alpha 8 each has 8/17, beside one of 50 KB
+/// it has 8/9 of what that leaves.
+#[test]
+fn what_a_limited_port_leaves_is_of_the_others() {
+    let text = "[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"80%\"\n[[buffer.profile]]\nname = \"lossless\"\ndynamic_th = 3\n";
+    let point = |limit: &str| {
+        let config = load_roce(&format!("{limit}{text}")).unwrap().config;
+        let xoff = crowd_xoff_point(&config.ports, config.buffer.shared, 0, 3);
+        (config.buffer.shared, xoff - config.ports[0].pgs[3].reserved)
+    };
+    let (shared, both) = point("");
+    assert!(both.abs_diff(shared * 8 / 17) <= 8, "{both} of {shared}");
+    let (shared, one) = point("[[buffer.port]]\nports = [\"p1\"]\ningress_limit = \"50KB\"\n");
+    assert!(one.abs_diff((shared - 50_000) * 8 / 9) <= 8, "{one} of {shared}");
 }
 
 /// The preset's port p0 and this many more like it, in 20 MiB, with these marking thresholds for its data.

@@ -29,6 +29,12 @@ pub(super) fn xoff_point(port: &PortConfig, pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared).min(of_port)
 }
 
+/// Shared bytes of each lossless group of a port when all of them are full, which its `ingress_limit` leaves them together.
+fn most_of_group(port: &PortConfig) -> u64 {
+    let groups = port.pgs.iter().filter(|pg| pg.lossless).count().max(1) as u64;
+    port.ingress_limit.map_or(u64::MAX, |limit| limit / groups)
+}
+
 /// A shared buffer when every lossless group of the ports that receive into it is full: those with a static threshold have taken theirs,
 /// or as much as there is for each, and N others settle at a / (1 + N a) of what is left (formats table R5).
 struct Crowd {
@@ -44,10 +50,15 @@ struct Crowd {
 
 impl Crowd {
     fn of(ports: &[PortConfig], shared: u64) -> Self {
-        let all = || ports.iter().flat_map(|p| &p.pgs).filter(|pg| pg.lossless);
-        let mut fixed: Vec<u64> = all()
-            .filter_map(|pg| match pg.shared {
-                SharedLimit::Static(bytes) => Some(bytes),
+        let groups = |p: &PortConfig| {
+            let most = most_of_group(p);
+            p.pgs.iter().filter(|pg| pg.lossless).map(move |pg| (pg.shared, most)).collect::<Vec<_>>()
+        };
+        let all: Vec<(SharedLimit, u64)> = ports.iter().flat_map(groups).collect();
+        let mut fixed: Vec<u64> = all
+            .iter()
+            .filter_map(|(limit, most)| match limit {
+                SharedLimit::Static(bytes) => Some(*bytes.min(most)),
                 SharedLimit::Dynamic(_) => None,
             })
             .collect();
@@ -61,14 +72,29 @@ impl Crowd {
             }
             left -= bytes;
         }
-        // In units of 2^-8, the smallest share there is.
-        let shares: u128 = all()
-            .filter_map(|pg| match pg.shared {
-                SharedLimit::Dynamic(n) => Some(1u128 << (n.clamp(-8, 7) + 8)),
+        // In units of 2^-8, the smallest share there is; and the most that the port leaves each.
+        let mut moving: Vec<(u128, u64)> = all
+            .iter()
+            .filter_map(|(limit, most)| match limit {
+                SharedLimit::Dynamic(n) => Some((1u128 << (n.clamp(&-8, &7) + 8), *most)),
                 SharedLimit::Static(_) => None,
             })
-            .sum();
-        Self { groups: all().count(), shared, each, free: (u128::from(left) * 256 / (256 + shares)) as u64 }
+            .collect();
+        let free = loop {
+            let shares: u128 = moving.iter().map(|(share, _)| share).sum();
+            let free = u128::from(left) * 256 / (256 + shares);
+            let before = moving.len();
+            // What a port does not let its groups have is left to others, who have more of it then.
+            moving.retain(|(share, most)| {
+                let is_held = share * free / 256 > u128::from(*most);
+                left = left.saturating_sub(if is_held { *most } else { 0 });
+                !is_held
+            });
+            if moving.len() == before {
+                break free as u64;
+            }
+        };
+        Self { groups: all.len(), shared, each, free }
     }
 
     /// Fill at which this group of a port reaches Xoff then: lossless groups share what their port may hold.
@@ -78,10 +104,7 @@ impl Crowd {
             SharedLimit::Dynamic(n) if n >= 0 => self.free << n,
             SharedLimit::Dynamic(n) => self.free >> n.unsigned_abs(),
         };
-        let of_port = port
-            .ingress_limit
-            .map_or(u64::MAX, |limit| limit / port.pgs.iter().filter(|pg| pg.lossless).count().max(1) as u64);
-        pg.reserved.saturating_add(part.min(of_port))
+        pg.reserved.saturating_add(part.min(most_of_group(port)))
     }
 }
 
@@ -155,7 +178,11 @@ pub(super) fn resolve(
                      PFC acts before every frame is marked",
                     wred.name, ports[p].name
                 );
-                let remedy = format!("lower kmax below {xoff}, or raise buffer.size or dynamic_th");
+                let more = match ports[p].ingress_limit {
+                    Some(limit) if xoff == limit + ports[p].pgs[g].reserved => "ingress_limit of the port",
+                    _ => "buffer.size or dynamic_th",
+                };
+                let remedy = format!("lower kmax below {xoff}, or raise {more}");
                 ctx.warn(wred.at, "wred.xoff", message, remedy);
             } else if let Some((xoff, p, g)) = full
                 && buffer.shared > 0
@@ -280,4 +307,10 @@ fn thresholds(
         }
     };
     Some((kmin, kmax))
+}
+
+/// Fill at which a group of a port reaches Xoff when all lossless groups are full.
+#[cfg(test)]
+pub(super) fn crowd_xoff_point(ports: &[PortConfig], shared: u64, port: usize, group: usize) -> u64 {
+    Crowd::of(ports, shared).xoff_point(&ports[port], &ports[port].pgs[group])
 }
