@@ -487,13 +487,20 @@ fn what_sprayed_frames_cost_who_takes_them_in_order_is_told() {
              mode = \"spray\"\n{more}[[workload]]\nkind = \"permutation\"\nshift = 5\nbytes = \"100KB\"\n"
         )
     };
-    let told = |report: &Report| report.why.iter().find(|why| why.contains("behind later ones")).cloned();
+    let told =
+        |report: &Report| report.why.iter().find(|why| why.contains("out of order, or again")).cloned();
     for more in ["", "[host]\nprotocol = \"rclink\"\n"] {
         let report = play(&text(more)).unwrap();
         let useless: u64 = report.flows.iter().filter_map(|flow| flow.useless).sum();
         let why = told(&report).unwrap_or_else(|| panic!("{more}: {:?}", report.why));
         assert!(useless > 100 && why.contains(&format!("threw away {useless} frames")), "{more}: {why}");
     }
+    let lost = play(&text("[link]\nloss = 0.001\n")).unwrap();
+    assert!(
+        told(&lost).unwrap().contains("overtake one another, and what follows a lost one"),
+        "{:?}",
+        lost.why
+    );
     let kept = play(&text("[host]\ntransport = \"selective_repeat\"\n")).unwrap();
     assert_eq!(told(&kept), None);
     let in_order = play(&text("").replace("mode = \"spray\"", "")).unwrap();

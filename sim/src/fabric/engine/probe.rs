@@ -259,9 +259,12 @@ impl Fabric<'_> {
         if self.spec.routing.mode != RoutingMode::Spray || useless == 0 {
             return Vec::new();
         }
+        let is_lost = self.lines.iter().any(|line| line.lost + line.lost_down > 0)
+            || self.ports().any(|port| port.drops.0.iter().sum::<u64>() > 0);
+        let too = if is_lost { ", and what follows a lost one is thrown away, too" } else { "" };
         vec![format!(
-            "Hosts threw away {} that came behind later ones of their flow, or again: with `routing.mode = \"spray\"` frames overtake one another. \
-             In order they come with `mode = \"ecmp\"`; reliable RoCEv2 flows keep what overtakes with `host.transport = \"selective_repeat\"`.",
+            "Hosts threw away {} that came out of order, or again: with `routing.mode = \"spray\"` frames overtake one another{too}. \
+             Over one path they come in order (`mode = \"ecmp\"`); reliable RoCEv2 flows keep what overtakes with `host.transport = \"selective_repeat\"`.",
             counted(useless, "frame")
         )]
     }
