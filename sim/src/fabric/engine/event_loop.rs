@@ -119,6 +119,8 @@ impl Fabric<'_> {
     }
 
     /// Plays what happens before this time and number, but no more than so many events. `false`: nothing more will happen.
+    // `bench/sim-instructions` counts what is under this symbol.
+    #[inline(never)]
     pub(super) fn play_before(
         &mut self,
         limit: (Ps, u64),
