@@ -14,8 +14,8 @@ use super::units::{BOOL, BOUND, Bound, SIZE, SIZE_OR_AUTO, show_size};
 use std::collections::HashSet;
 use weir_dataplane::turn::Turns;
 
-/// Bytes of a frame slot by default: a frame is seldom shorter.
-pub(super) const SMALLEST: u64 = 64;
+/// Bytes of a frame slot by default, which a frame is charged at least: it is seldom shorter.
+pub const LEAST_CHARGE: u64 = 64;
 
 /// Largest buffer.
 pub(super) const LARGEST: u64 = 1 << 40;
@@ -141,7 +141,7 @@ pub(super) fn read(
     let size_at = s.raw(ctx, "size").map_or_else(|| s.span(ctx), |r| r.span);
     let size = size.map_or(16 << 20, |v| v.v);
     let cell = s.int_or(ctx, "cell_bytes", 0..=4096, 1, "bytes are counted, not cells").v.max(1);
-    let smallest = cell.max(SMALLEST);
+    let smallest = cell.max(LEAST_CHARGE);
     let frames =
         s.int_or(ctx, "frames", 64..=1 << 32, size.div_ceil(smallest), "enough for the smallest frames");
     let control = s.or(ctx, "control_bytes", &SIZE, 256 << 10, "a burst of CNPs never waits for data").v;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::buffer::{BufferAt, Profile, SMALLEST};
+use super::buffer::{BufferAt, LEAST_CHARGE, Profile};
 use super::classes;
 use super::diag::Span;
 use super::headroom::{explain_response, longest_leaving};
@@ -105,7 +105,7 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
         if b.mirror_bytes > claimed - b.size {
             remedy.push_str(", or lower buffer.mirror_bytes");
         }
-        if u64::from(b.least_charge()) > b.cell_bytes.max(SMALLEST) {
+        if u64::from(b.least_charge()) > b.cell_bytes.max(LEAST_CHARGE) {
             remedy.push_str(", or raise `frames`: headroom is for the shortest frames, too");
         }
         ctx.error(places.size, "buffer.sum", message, remedy);
@@ -135,7 +135,7 @@ fn division(ctx: &mut Ctx<'_>, config: &Config, places: &BufferAt) -> bool {
 
 /// What few slots mean for short frames.
 fn slots(ctx: &mut Ctx<'_>, b: &BufferConfig, places: &BufferAt) {
-    let (least, default) = (u64::from(b.least_charge()), b.cell_bytes.max(SMALLEST));
+    let (least, default) = (u64::from(b.least_charge()), b.cell_bytes.max(LEAST_CHARGE));
     if least <= default {
         return;
     }

@@ -1,6 +1,6 @@
 //! Rules across tables, presets, and the files that ship.
 
-use super::marking::{crowd_xoff_point, xoff_point};
+use super::marking::{Crowd, xoff_point};
 use super::*;
 use crate::runtime::{Device, mmu_params, switch_params};
 use proptest::prelude::*;
@@ -320,7 +320,8 @@ fn what_a_limited_port_leaves_is_of_the_others() {
     let text = "[[wred]]\nname = \"roce\"\nkmin = \"50%\"\nkmax = \"80%\"\n[[buffer.profile]]\nname = \"lossless\"\ndynamic_th = 3\n";
     let point = |limit: &str| {
         let config = load_roce(&format!("{limit}{text}")).unwrap().config;
-        let xoff = crowd_xoff_point(&config.ports, config.buffer.shared, 0, 3);
+        let xoff = Crowd::of(&config.ports, config.buffer.shared)
+            .xoff_point(&config.ports[0], &config.ports[0].pgs[3]);
         (config.buffer.shared, xoff - config.ports[0].pgs[3].reserved)
     };
     let (shared, both) = point("");

@@ -44,10 +44,8 @@ impl Charged<'_> {
             DeviceKind::Pci | DeviceKind::Vdev => {
                 let full = (MIN_FRAME_BYTES + tag - 1).next_multiple_of(self.buffer.cell_bytes);
                 let one_more = (full + 1 - tag).min(mtu);
-                // Least bytes on the wire for what is charged.
                 let waste = |frame: &u64| {
-                    let charged = u128::from(self.buffer.charge(frame + tag));
-                    std::cmp::Reverse(u128::from(wire_bytes(*frame)) * (1 << 32) / charged)
+                    (u128::from(self.buffer.charge(frame + tag)) << 32) / u128::from(wire_bytes(*frame))
                 };
                 let most =
                     [MIN_FRAME_BYTES, one_more].into_iter().max_by_key(waste).unwrap_or(MIN_FRAME_BYTES);

@@ -47,15 +47,16 @@ pub(super) fn read(
         let rate = item.get(ctx, "rate", &RATE).and_then(|r| r.v);
         let frame_bytes = frame(ctx, &item, frame_bytes);
         let dscp = item.int(ctx, "dscp", 0..=63).map_or(dscp, |v| v.v as u8);
-        let pcp = item.int(ctx, "pcp", 0..=7).map(|v| v.v as u8);
+        let pcp = item.int(ctx, "pcp", 0..=7);
         let vlan = item.int(ctx, "vlan", 1..=4094).map(|v| v.v as u16);
         if hosts == HostProtocol::Roce
             && vlan.is_none()
-            && let Some(set) = item.raw(ctx, "pcp")
+            && let Some(set) = &pcp
         {
             let message = "RoCEv2 hosts send a PCP in VLAN tags alone, and this flow has none";
             ctx.warn(set.span, "lab.pcp", message, "give it a `vlan`, or remove `pcp`");
         }
+        let pcp = pcp.map(|v| v.v as u8);
         let (Some(from), Some(to)) = (from, to) else { continue };
         if from == to {
             let message = format!("`{}` would send to itself", ports[from.index()].name);

@@ -53,6 +53,7 @@ pub const VERSION: &str = match option_env!("WEIR_BUILD") {
     None => env!("CARGO_PKG_VERSION"),
 };
 
+pub use buffer::LEAST_CHARGE;
 pub use device::{MEMIF_SOCKET, device_argument, device_of};
 pub use diag::{Diagnostic, Severity, Span};
 pub use diff::{Difference, Fixed, differences, fixed};

@@ -37,7 +37,7 @@ fn most_of_group(port: &PortConfig) -> u64 {
 
 /// A shared buffer when every lossless group of the ports that receive into it is full: those with a static threshold have taken theirs,
 /// or as much as there is for each, and N others settle at a / (1 + N a) of what is left (formats table R5).
-struct Crowd {
+pub(super) struct Crowd {
     /// Lossless groups.
     groups: usize,
     /// Size of the shared buffer.
@@ -49,10 +49,10 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn of(ports: &[PortConfig], shared: u64) -> Self {
-        let groups = |p: &PortConfig| {
+    pub fn of<'p>(ports: &'p [PortConfig], shared: u64) -> Self {
+        let groups = |p: &'p PortConfig| {
             let most = most_of_group(p);
-            p.pgs.iter().filter(|pg| pg.lossless).map(move |pg| (pg.shared, most)).collect::<Vec<_>>()
+            p.pgs.iter().filter(|pg| pg.lossless).map(move |pg| (pg.shared, most))
         };
         let all: Vec<(SharedLimit, u64)> = ports.iter().flat_map(groups).collect();
         let mut fixed: Vec<u64> = all
@@ -98,7 +98,7 @@ impl Crowd {
     }
 
     /// Fill at which this group of a port reaches Xoff then: lossless groups share what their port may hold.
-    fn xoff_point(&self, port: &PortConfig, pg: &PgConfig) -> u64 {
+    pub fn xoff_point(&self, port: &PortConfig, pg: &PgConfig) -> u64 {
         let part = match pg.shared {
             SharedLimit::Static(bytes) => bytes.min(self.each),
             SharedLimit::Dynamic(n) if n >= 0 => self.free << n,
@@ -307,10 +307,4 @@ fn thresholds(
         }
     };
     Some((kmin, kmax))
-}
-
-/// Fill at which a group of a port reaches Xoff when all lossless groups are full.
-#[cfg(test)]
-pub(super) fn crowd_xoff_point(ports: &[PortConfig], shared: u64, port: usize, group: usize) -> u64 {
-    Crowd::of(ports, shared).xoff_point(&ports[port], &ports[port].pgs[group])
 }

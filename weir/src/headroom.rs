@@ -38,8 +38,8 @@ pub struct HeadroomArgs {
     #[arg(long, value_parser = frame)]
     pub lossless_mtu: Option<u32>,
     /// One column only: `software` is what is in flight to and from this switch, its polling loop counted, and what
-    /// `xoff = "auto"` sets for a NIC where bytes are counted, not cells, and nothing else of a file says more; `hardware` is the same without a loop; `sonic` is the vendor formula with Spectrum-4
-    /// constants.
+    /// `xoff = "auto"` sets for a NIC where bytes are counted, not cells, and nothing else of a file says more;
+    /// `hardware` is the same without a loop; `sonic` is the vendor formula with Spectrum-4 constants.
     #[arg(long, value_parser = ["software", "hardware", "sonic"])]
     pub model: Option<String>,
     /// Longest gap between two polls of the port, e.g. 10us.

@@ -348,16 +348,15 @@ struct Sent<'a> {
 impl<'a> Sent<'a> {
     /// `flows`: all there are, by number.
     fn new(flow: &'a FlowResult, known: &'a Known, flows: &[FlowResult]) -> Self {
-        let end = |flow: &FlowResult| flow.start_ns?.checked_add(flow.fct_ns?);
         let start = flow.start_ns.and_then(|start| match known.answers {
-            Some(request) => end(&flows[request as usize]).map(|end| end.max(start)),
+            Some(request) => flows[request as usize].end_ns().map(|end| end.max(start)),
             None => Some(start),
         });
         Self { flow, known, start }
     }
 
     fn end(&self) -> Option<Nanos> {
-        self.known.done.or_else(|| self.flow.start_ns?.checked_add(self.flow.fct_ns?))
+        self.known.done.or_else(|| self.flow.end_ns())
     }
 
     /// Goes back over the computations before it, no further than to `from`.

@@ -111,7 +111,8 @@ impl Line {
             rate_bps: dir.rate.bps(),
             frames: self.carried,
             bytes: self.bytes,
-            // A frame that is on the line at the end counts as a whole.
+            // A frame that is on the line at the end counts as a whole; and in a hybrid run frames and rates know nothing of one another, and
+            // may be more for a while than it carries.
             busy_milli: ((busy * 1000 / u128::from(now.max(1))) as u64).min(1000),
             lost: self.lost,
             lost_down: self.lost_down,

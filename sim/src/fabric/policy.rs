@@ -12,7 +12,7 @@ use crate::models::{Model, Modelled};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::{Table, Value};
-use weir_config::{Config, PgConfig};
+use weir_config::{Config, LEAST_CHARGE, PgConfig};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::mmu::{
     Admission, AdmitVerdict, Limit, Mmu, PERSISTENT, PgIx, PgParams, PgView, PoolId, QueueIx, QueueView,
@@ -285,9 +285,6 @@ impl Policy {
     }
 }
 
-/// What every frame is charged at least where nothing is said of `frames`, bytes.
-const SMALLEST: u32 = 64;
-
 /// What no model has a word for.
 fn check(params: &SwitchParams) -> Result<(), FabricError> {
     let mmu = &params.mmu;
@@ -302,7 +299,7 @@ fn check(params: &SwitchParams) -> Result<(), FabricError> {
             "a published model counts bytes: take `buffer.cell_bytes` out, or use policy = \"weir\"",
         ));
     }
-    if mmu.least_charge > SMALLEST {
+    if u64::from(mmu.least_charge) > LEAST_CHARGE {
         return Err(wrong(
             "a published model has no slots for frames: take `buffer.frames` out, or use policy = \"weir\"",
         ));

@@ -274,6 +274,11 @@ pub struct FlowResult {
 }
 
 impl FlowResult {
+    /// When it was delivered, ns; `None`: it was not.
+    pub(super) fn end_ns(&self) -> Option<u64> {
+        self.start_ns?.checked_add(self.fct_ns?)
+    }
+
     /// Its completion time over what it takes alone, in thousandths; `None`: not delivered.
     pub fn slowdown_milli(&self) -> Option<u64> {
         Some(slowdown_milli(self.fct_ns?, self.ideal_ns?))

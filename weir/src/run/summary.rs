@@ -83,7 +83,7 @@ impl Totals {
     }
 
     /// Frames of lossless classes that were received and not delivered.
-    pub fn lossless_drops(&self) -> u64 {
+    fn lossless_drops(&self) -> u64 {
         self.ports.iter().map(|port| port.stats.lossless_drops()).sum()
     }
 

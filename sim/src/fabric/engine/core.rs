@@ -370,10 +370,10 @@ impl Fabric<'_> {
                 if let Some(turns) = &mut core.turns {
                     let rank = |queue: usize| core.outputs.rank(output.into(), queue);
                     let level = (0..PRIORITIES).filter(|queue| rank(*queue) >= rank(class.into()));
-                    let level = level.fold(0, |all, queue| all | 1 << queue);
-                    let asking = [1 << class, level].map(|queues: u8| {
-                        let asks = |at: &usize| switch.part(*at).waiting(PortId(output.into())) & queues != 0;
-                        (0..ports).filter(asks).fold(0, |all, at| all | 1 << at)
+                    let queues = [1 << class, level.fold(0_u8, |all, queue| all | 1 << queue)];
+                    let asking = (0..ports).fold([0; 2], |all, at| {
+                        let waiting = switch.part(at).waiting(PortId(output.into()));
+                        [0, 1].map(|nth| all[nth] | u64::from(waiting & queues[nth] != 0) << at)
                     });
                     turns.begun((input.into(), output.into()), busy_in, asking);
                 }

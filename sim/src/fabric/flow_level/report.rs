@@ -145,9 +145,7 @@ impl World<'_> {
 
     fn link_result(&self, dir: usize, bottleneck_milli: u64) -> LinkResult {
         let result = self.lines[dir].result(&self.dirs[dir], &self.plan.names, self.now);
-        // Frames and rates that pass a link know nothing of one another, and may be more for a while than it carries.
-        let busy_milli = result.busy_milli.min(1000);
-        LinkResult { busy_milli, bottleneck_milli: Some(bottleneck_milli), ..result }
+        LinkResult { bottleneck_milli: Some(bottleneck_milli), ..result }
     }
 
     fn frames_sent(&self) -> u64 {

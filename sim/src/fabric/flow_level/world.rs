@@ -308,9 +308,8 @@ impl<'a> World<'a> {
             self.with_bundle(self.by_share[share as usize], |bundle, now| bundle.change(now, rate));
         }
         for link in self.rates.visited() {
-            let contended = self.rates.is_contended(*link);
             let Some(at) = self.contention.get_mut(*link as usize) else { continue };
-            match (at.since, contended) {
+            match (at.since, self.rates.is_contended(*link)) {
                 (NEVER, true) => at.since = self.now,
                 (since, false) if since != NEVER => {
                     (at.since, at.total) = (NEVER, at.total + self.now - since)

@@ -236,16 +236,14 @@ fn refused_below(
     Some((first.history.number, finding(held, limit)))
 }
 
-/// What frames that wait are charged, by when they are taken at the earliest, and their numbers.
-type Waiting = BTreeMap<(Nanos, u64), u64>;
+/// What is known of frames, by a time and their numbers.
+type ByTime<T> = BTreeMap<(Nanos, u64), T>;
 
-/// What those are charged that may have been taken by `at`: they wait no more.
-fn leave(waiting: &mut Waiting, at: Nanos) -> u64 {
-    let mut left = 0;
-    while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= at) {
-        left += first.remove();
-    }
-    left
+/// Takes those whose time is before `end`, the earliest first.
+fn before<T>(all: &mut ByTime<T>, end: Nanos) -> impl Iterator<Item = ((Nanos, u64), T)> {
+    std::iter::from_fn(move || {
+        all.first_entry().filter(|first| first.key().0 < end).map(|first| first.remove_entry())
+    })
 }
 
 /// What leaves makes room in headroom first, and what does so while there is nothing in it may have done it later, when there was.
@@ -264,29 +262,27 @@ fn in_headroom_beyond(
     let begin = first.into_values().max()?;
     // All frames of the group that wait, by when they are taken at the earliest, with when they are at the latest; and of those what found
     // nothing in headroom to make room of, by the latter.
-    let mut waiting: BTreeMap<(Nanos, u64), (u64, Nanos)> = BTreeMap::new();
-    let mut spare: BTreeMap<(Nanos, u64), u64> = BTreeMap::new();
+    let (mut waiting, mut spare) = (ByTime::<(u64, Nanos)>::new(), ByTime::<u64>::new());
     let mut held = 0;
-    let leave = |held: &mut u64, charge: u64| {
+    let make_room = |held: &mut u64, charge: u64| {
         let from_headroom = charge.min(*held);
         *held -= from_headroom;
         charge - from_headroom
     };
     for frame in frames.iter().filter(|frame| frame.history.losses.is_empty()) {
         let (at, number) = (frame.came.at, frame.history.number);
-        while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= at) {
-            let ((_, number), (charge, latest)) = first.remove_entry();
-            let rest = leave(&mut held, charge);
+        for ((_, number), (charge, latest)) in before(&mut waiting, at + 1) {
+            let rest = make_room(&mut held, charge);
             if rest > 0 {
                 spare.insert((latest, number), rest);
             }
         }
-        spare = spare.split_off(&(at, 0));
+        before(&mut spare, at).for_each(drop);
         let charge = buffer.charge(frame.came.bytes);
         if frame.history.verdict == INTO_HEADROOM && at >= begin {
             held += charge;
             while let Some(mut first) = spare.first_entry().filter(|_| held > 0) {
-                *first.get_mut() = leave(&mut held, *first.get());
+                *first.get_mut() = make_room(&mut held, *first.get());
                 if *first.get() == 0 {
                     first.remove();
                 }
@@ -307,9 +303,9 @@ fn in_headroom_beyond(
 fn taken_beyond(buffer: &BufferConfig, pg: u8, limit: u64, frames: &[Frame<'_>]) -> Option<(u64, Finding)> {
     // Frames that were taken into the share and wait, by when they are taken at the earliest. They are the least that it holds: what leaves
     // makes room in headroom first.
-    let (mut waiting, mut held) = (Waiting::new(), 0);
+    let (mut waiting, mut held) = (ByTime::new(), 0);
     for frame in frames.iter().filter(|frame| frame.history.verdict == ADMITTED) {
-        held -= leave(&mut waiting, frame.came.at);
+        held -= before(&mut waiting, frame.came.at + 1).map(|(_, charge)| charge).sum::<u64>();
         let (charge, number) = (buffer.charge(frame.came.bytes), frame.history.number);
         if held + charge > limit {
             let held = format!("priority group {pg} held {} bytes outside its headroom", held + charge);

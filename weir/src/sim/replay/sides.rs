@@ -7,6 +7,7 @@ use weir_mgmt::admin::verdict::{CONSUMED, DROPPED};
 
 /// A frame to a group that nobody has joined.
 const NO_RECEIVER: &str = "lookup.no_receiver";
+
 /// A frame on both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
