@@ -15,7 +15,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 const NS: u64 = 1000;
 
 /// Attributes that are read, each of which a node may have once.
-const READ: [&str; 7] = ["comm_type", "comm_size", "comm_tag", "comm_src", "comm_dst", "pg_name", "num_ops"];
+const READ: [&str; 8] =
+    ["comm_type", "comm_size", "comm_tag", "comm_src", "comm_dst", "pg_name", "num_ops", "is_cpu_op"];
+
+/// Streams of computations of a rank: what its accelerator computes, and what its CPU does meanwhile.
+const ACCELERATOR: u32 = 0;
+const CPU: u32 = 1;
 
 /// `GlobalMetadata`, of which nothing is needed here.
 #[derive(Clone, PartialEq, Message)]
@@ -170,7 +175,25 @@ impl Node {
         }
     }
 
-    fn duration(&self) -> Result<Does, String> {
+    /// Whether it is the CPU that does it; where nothing is said of that, it is the accelerator.
+    fn is_on_cpu(&self) -> Result<bool, String> {
+        match self.value("is_cpu_op") {
+            Some(Value::Bool(is)) => Ok(*is),
+            None if !self.has("is_cpu_op") => Ok(false),
+            value => value.and_then(Value::integer).map(|number| number != 0).ok_or_else(|| {
+                "has an attribute `is_cpu_op` that is neither true nor false; make it one of them".into()
+            }),
+        }
+    }
+
+    /// Whether it says nothing of what is communicated. In traces of PyTorch the call of a collective or of a message, which
+    /// the CPU makes, is a node beside that of what the accelerator does for it, and of the same type.
+    fn is_a_call(&self) -> Result<bool, String> {
+        let told = ["comm_type", "comm_size", "comm_src", "comm_dst"];
+        Ok(self.is_on_cpu()? && !told.iter().any(|name| self.has(name)))
+    }
+
+    fn computation(&self) -> Result<Does, String> {
         let is_none = || self.value("num_ops").and_then(Value::integer) == Some(0);
         if self.duration_micros == 0 && self.has("num_ops") && !is_none() {
             return Err("has `num_ops` and no `duration_micros`; there is no model of a processor here: give it a duration, or leave `num_ops` out".into());
@@ -183,7 +206,7 @@ impl Node {
                 self.duration_micros
             ));
         }
-        Ok(Does::Compute { ns, stream: 0 })
+        Ok(Does::Compute { ns, stream: if self.is_on_cpu()? { CPU } else { ACCELERATOR } })
     }
 
     fn collective(&self) -> Result<Does, String> {
@@ -221,7 +244,10 @@ impl Node {
         }
         match NodeType::try_from(self.kind).unwrap_or(NodeType::Invalid) {
             NodeType::Metadata => Ok(Does::Nothing),
-            NodeType::Comp | NodeType::MemLoad | NodeType::MemStore => self.duration(),
+            NodeType::Comp | NodeType::MemLoad | NodeType::MemStore => self.computation(),
+            NodeType::CommSend | NodeType::CommRecv | NodeType::CommColl if self.is_a_call()? => {
+                self.computation()
+            }
             NodeType::CommSend => {
                 self.is_of(rank, "comm_src")?;
                 let (to, bytes, tag) = (self.need("comm_dst")?, self.bytes()?, self.optional("comm_tag")?);

@@ -122,6 +122,41 @@ fn a_collective_of_nothing_is_done_at_once() {
     assert_eq!(one.figures, of(&[compute(1, 10, &[]), sum(3, 1000, &[1])]).collectives[0].figures);
 }
 
+/// As PyTorch's own traces have it: the CPU computes beside the accelerator, and calls the collective that this one plays.
+#[test]
+fn what_the_cpu_does_is_a_stream_of_its_own() {
+    let is_on_cpu = |is: Value| attribute("is_cpu_op", is);
+    let on_cpu = |id: u64, micros: u64, kind: NodeType, after: &[u64]| {
+        let attr = vec![is_on_cpu(Value::Bool(true))];
+        Node { duration_micros: micros, ..node(id, kind, after, attr) }
+    };
+    let sum = |id: u64, after: &[u64]| {
+        let mut sum = all_reduce(id, 1000, after);
+        sum.attr.push(is_on_cpu(Value::Int32(0)));
+        sum
+    };
+    let of = |nodes: &[Node]| {
+        let report = play(&[trace(nodes), trace(nodes)], "").unwrap();
+        report
+            .collectives
+            .iter()
+            .filter(|c| c.identity.kind == "all_reduce")
+            .map(|c| c.start_ns)
+            .collect::<Vec<_>>()
+    };
+    let cpu = on_cpu(1, 30, NodeType::Comp, &[]);
+    // Both begin at once; two of the CPU follow one another.
+    assert_eq!(of(&[cpu.clone(), compute(2, 10, &[]), sum(3, &[2])]), [Some(10_000)]);
+    assert_eq!(of(&[cpu.clone(), on_cpu(2, 10, NodeType::MemLoad, &[]), sum(3, &[2])]), [Some(40_000)]);
+    for call in [NodeType::CommColl, NodeType::CommSend, NodeType::CommRecv] {
+        assert_eq!(of(&[cpu.clone(), on_cpu(2, 5, call, &[1]), sum(3, &[2])]), [Some(35_000)], "{call:?}");
+    }
+    // It communicates what it says it does, whoever does it.
+    let mut gloo = all_reduce(1, 1000, &[]);
+    gloo.attr.push(is_on_cpu(Value::Bool(true)));
+    assert_eq!(of(&[gloo]), [Some(0)]);
+}
+
 /// What a message may say, and what a computation may that takes no time.
 #[test]
 fn both_ends_of_a_message_may_be_named_and_no_operations_take_no_time() {
@@ -213,6 +248,10 @@ fn traces_that_cannot_be_are_refused_with_file_node_and_remedy() {
         (
             trace(&[compute(1, 3_600_000_001, &[])]),
             "has `duration_micros` 3600000001; at most 3600000000, an hour",
+        ),
+        (
+            of(NodeType::Comp, vec![attribute("is_cpu_op", Value::Text("yes".into()))]),
+            "has an attribute `is_cpu_op` that is neither true nor false",
         ),
         (of(NodeType::Invalid, vec![]), "is of type 0, which is not one of the schema"),
         (with_ops(number("num_ops", 5)), "has `num_ops` and no `duration_micros`"),
