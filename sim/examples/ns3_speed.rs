@@ -22,8 +22,8 @@ const MB: u32 = 1_000_000;
 /// `n` senders and one receiver on one switch.
 fn incast(n: u32, bytes: u32) -> (Topology, Vec<FlowSpec>) {
     let links = (0..=n).map(|host| Link { a: host, b: n + 1, rate: 100 * G, delay: 1000 }).collect();
-    let flows = (0..n).map(|src| FlowSpec { src, dst: n, prio: 3, bytes, start: 0 }).collect();
-    (Topology { hosts: n + 1, switches: 1, links }, flows)
+    let flows = (0..n).map(|src| FlowSpec { src, dst: n, dst_port: 100, prio: 3, bytes, start: 0 }).collect();
+    (Topology { hosts: n + 1, switches: 1, links, numbers: Vec::new() }, flows)
 }
 
 /// `n` senders and `n` receivers on two switches with one trunk.
@@ -31,8 +31,9 @@ fn dumbbell(n: u32, bytes: u32) -> (Topology, Vec<FlowSpec>) {
     let edge = |host| Link { a: host, b: 2 * n + u32::from(host >= n), rate: 100 * G, delay: 1000 };
     let trunk = Link { a: 2 * n, b: 2 * n + 1, rate: 100 * G, delay: 1000 };
     let links = (0..2 * n).map(edge).chain([trunk]).collect();
-    let flows = (0..n).map(|src| FlowSpec { src, dst: n + src, prio: 3, bytes, start: 0 }).collect();
-    (Topology { hosts: 2 * n, switches: 2, links }, flows)
+    let flows =
+        (0..n).map(|src| FlowSpec { src, dst: n + src, dst_port: 100, prio: 3, bytes, start: 0 }).collect();
+    (Topology { hosts: 2 * n, switches: 2, links, numbers: Vec::new() }, flows)
 }
 
 /// 320 hosts in 5 pods of 4 ToR and 4 aggregation switches, 16 cores; 400G above the ToR, no oversubscription.
@@ -49,7 +50,7 @@ fn fat_tree() -> Topology {
             fabric(agg + 4 * pod + a, core + 4 * a + c);
         }
     }
-    Topology { hosts, switches: 56, links }
+    Topology { hosts, switches: 56, links, numbers: Vec::new() }
 }
 
 /// Flow sizes of the web search trace: bytes, and the share of flows up to that size.
@@ -91,7 +92,14 @@ fn web_search(load: f64, span: u64, seed: u64) -> (Topology, Vec<FlowSpec>) {
         let src = (rng.unit() * f64::from(topology.hosts)) as u32;
         let other = (rng.unit() * f64::from(topology.hosts - 1)) as u32;
         let dst = other + u32::from(other >= src);
-        flows.push(FlowSpec { src, dst, prio: 3, bytes: web_search_bytes(rng.unit()), start: at as u64 });
+        flows.push(FlowSpec {
+            src,
+            dst,
+            dst_port: 100,
+            prio: 3,
+            bytes: web_search_bytes(rng.unit()),
+            start: at as u64,
+        });
     }
 }
 

@@ -110,7 +110,8 @@ impl Swift {
 impl CongestionControl for Swift {
     fn permit(&self) -> Permit {
         let p = &self.params;
-        let window = (self.cwnd.max(1.0) * p.payload as f64) as u64;
+        // Whole packets: the next one goes if all of it is within the window.
+        let window = self.cwnd.max(1.0) as u64 * p.payload;
         if self.cwnd >= 1.0 || self.rtt == 0 {
             return Permit::windowed(p.line_bps, window);
         }

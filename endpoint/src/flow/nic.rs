@@ -120,7 +120,7 @@ impl Nic {
         if self.receivers.len() <= at {
             self.receivers.resize_with(at + 1, || None);
         }
-        self.receivers[at] = Some(Receiver::new(flow, back, self.config.cnp_interval));
+        self.receivers[at] = Some(Receiver::new(flow, back, &self.config));
     }
 
     /// One more flow over the queue pair that is sender number `at`.

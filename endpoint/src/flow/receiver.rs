@@ -2,6 +2,7 @@
 
 use super::frame::{HeaderFrame, PacketHeaders, Route, SACK_BYTES};
 use super::messages::{Arrival, Incoming, Received};
+use super::nic::NicConfig;
 use super::reorder::{Placed, Reorder};
 use super::sender::{Flow, Pace, Transport};
 use crate::congestion::telemetry::Stamp;
@@ -15,8 +16,8 @@ use weir_dataplane::types::Nanos;
 #[derive(Clone, Debug)]
 pub struct Receiver {
     reliable: bool,
-    /// Class of the data, and of its answers. Marks on those are not answered: nothing of theirs could slow down.
-    class: TrafficClass,
+    /// Priority of the answers.
+    priority: u8,
     back: Route,
     /// What all its answers have in common.
     answer: HeaderFrame,
@@ -33,20 +34,21 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Expects `flow`; answers go along `back`; CNPs at least `cnp_interval` apart.
-    pub fn new(flow: Flow, back: Route, cnp_interval: Nanos) -> Self {
+    /// Expects `flow` at an adapter; answers go along `back`. Marks on those are not answered: nothing of theirs could slow down.
+    pub fn new(flow: Flow, back: Route, nic: &NicConfig) -> Self {
+        let class = if flow.acks_as_cnps { nic.cnp } else { flow.class() };
         let (reorder, sack) = match flow.transport {
             Transport::SelectiveRepeat(config) => (Some(Box::new(Reorder::new(config.window))), SACK_BYTES),
             Transport::Reliable | Transport::Unreliable => (None, 0),
         };
         Self {
             reliable: flow.transport.is_reliable(),
-            class: flow.class(),
+            priority: class.priority,
             incoming: Incoming::new(flow),
-            answer: back.answer(flow.class(), flow.pace.header_bytes() + sack),
+            answer: back.answer(class, flow.pace.header_bytes() + sack),
             reorder,
             back,
-            np: NotificationPoint::new(cnp_interval),
+            np: NotificationPoint::new(nic.cnp_interval),
             order: InOrder::default(),
             echo: matches!(flow.pace, Pace::Acks(_)).then(Box::default),
             header_bytes: flow.pace.header_bytes(),
@@ -69,9 +71,9 @@ impl Receiver {
         self.incoming.has_received(nth)
     }
 
-    /// PFC priority of the answers: that of the data, so that neither overtakes the other.
+    /// PFC priority of the answers: that of the data, so that neither overtakes the other, or that of CNPs.
     pub(super) fn priority(&self) -> u8 {
-        self.class.priority
+        self.priority
     }
 
     /// An answer, and a CNP, waits to be sent.

@@ -97,6 +97,8 @@ pub struct Flow {
     pub priority: u8,
     /// DSCP of the data.
     pub dscp: u8,
+    /// Acknowledgements go in the class of CNPs instead of that of the data.
+    pub acks_as_cnps: bool,
     /// Reliability.
     pub transport: Transport,
     /// Pace.

@@ -33,6 +33,7 @@ pub(super) fn flow(bytes: u64, pace: Pace, transport: Transport) -> Flow {
         start: 100,
         priority: 3,
         dscp: 26,
+        acks_as_cnps: false,
         transport,
         pace,
         ack_every: 4,

@@ -236,7 +236,7 @@ pub(super) fn check(spec: &FabricSpec) -> Result<(), FabricError> {
     let positive = f64::MIN_POSITIVE;
     let reals = [
         ("hpcc.target", h.target, positive, 1.0),
-        ("hpcc.log_base", h.log_base, 1.0001, 16.0),
+        ("hpcc.log_base", h.log_base, 1.0002, 16.0),
         ("hpcc.probability", h.probability, positive, 1.0),
         ("timely.alpha", t.alpha, positive, 1.0),
         ("timely.beta", t.beta, positive, 1.0),
@@ -334,10 +334,15 @@ fn hpcc_params(h: &HpccSpec, line: u64, base_rtt: u64, bdp: u64) -> hpcc::Params
     }
 }
 
-/// Multiplier of the units of INT records: one for all, since a switch does not know whose record it writes. As the published
-/// runs have it of the line of their NICs, here of the fastest one that sends by it.
-pub(super) fn int_multi(spec: &FabricSpec, fastest: u64, payload: u64) -> u64 {
-    let usual = hpcc_params(&spec.host.hpcc, fastest, 0, 0).int_multi;
+/// Multiplier of the units of INT records as the published runs have it: of the line of their NICs, here of the fastest one that
+/// sends by it.
+pub(super) fn published_int_multi(host: &HostSpec, fastest: u64) -> u64 {
+    hpcc_params(&host.hpcc, fastest, 0, 0).int_multi
+}
+
+/// Multiplier of the units of INT records: one for all, since a switch does not know whose record it writes.
+fn int_multi(spec: &FabricSpec, fastest: u64, payload: u64) -> u64 {
+    let usual = published_int_multi(&spec.host, fastest);
     if spec.host.hpcc.int_multi.is_some() {
         return usual;
     }

@@ -1,6 +1,7 @@
 //! What is to be done, and what waits for what: the one form of all traffic. A workload is a graph of operations; flows
 //! are its messages.
 
+use crate::ns3::config::DST_PORT;
 use weir_dataplane::types::Nanos;
 
 /// Number of an operation.
@@ -22,6 +23,8 @@ pub(super) struct Message {
     pub part: Option<Part>,
     /// It is sent with this message, one frame for both.
     pub copy_of: Option<u32>,
+    /// Destination port, of which the published simulator alone takes notice.
+    pub dst_port: u16,
 }
 
 /// The place of a message in a collective.
@@ -49,7 +52,7 @@ pub(super) struct Collective {
 impl Message {
     /// A message on a queue pair of its own.
     pub fn new(from: usize, to: usize, bytes: u64) -> Self {
-        Self { from, to, bytes, pair: None, seat: None, part: None, copy_of: None }
+        Self { from, to, bytes, pair: None, seat: None, part: None, copy_of: None, dst_port: DST_PORT }
     }
 }
 

@@ -111,16 +111,18 @@ pub(super) fn of_hosts(spec: &FabricSpec) -> Idle {
             "no flow is answered with CNPs; take it out, or set congestion_control = dcqcn",
         ),
     };
-    for key in ["host.cnp_interval", "host.cnp_priority"] {
-        unless(hears_cnps, key, why.into());
-    }
+    unless(hears_cnps, "host.cnp_interval", why.into());
     let acknowledged =
         |w: &&super::Workload| if speaks_rclink { rclink::is_acknowledged(spec) } else { w.reliable };
+    let as_cnps = pairs().any(|w| acknowledged(&w) && host.acks_as_cnps(w.cc()));
+    unless(hears_cnps || as_cnps, "host.cnp_priority", why.into());
     let nobody = || "no workload is acknowledged".to_owned();
     unless(pairs().any(|w| acknowledged(&w)), "host.timeout", nobody());
     // Ranks that engines sum for have an acknowledgement of each packet.
     let of_hosts = pairs().filter(|w| w.kind != Pattern::IncAllReduce).any(|w| acknowledged(&w));
     unless(of_hosts, "host.ack_every", nobody());
+    let why = if speaks_rclink { "RC Link has a class for ACKs".into() } else { nobody() };
+    unless(of_hosts && !speaks_rclink, "host.ack_class", why);
     if speaks_rclink {
         let has = |frames: FrameType| spec.workloads.iter().any(|w| w.frames == frames);
         let of_type = |word: &str| format!("no workload has type = \"{word}\"");
@@ -221,6 +223,14 @@ mod tests {
             ("cnp_interval = \"9us\"", "cc = \"dctcp\"", "host.cnp_interval", "", "cc = \"dcqcn\""),
             ("cnp_interval = \"9us\"", "reliable = false", "host.cnp_interval", "", ""),
             ("cnp_priority = 5", "cc = \"swift\"", "host.cnp_priority", "", "cc = \"none\""),
+            (
+                "cnp_priority = 5",
+                "cc = \"swift\"",
+                "host.cnp_priority",
+                "ack_class = \"cnp\"\n",
+                "cc = \"swift\"",
+            ),
+            ("ack_class = \"cnp\"", "reliable = false", "host.ack_class", "", ""),
             ("congestion_control = \"dcqcn\"", "cc = \"none\"", "host.congestion_control", "", ""),
             ("ack_every = 4", "reliable = false", "host.ack_every", "", ""),
             ("timeout = \"9us\"", "reliable = false", "host.timeout", "", ""),

@@ -352,6 +352,7 @@ pub(super) const CASES: &[(&str, &str, More<'_>)] = &[
     ("host.selective_repeat.window", "8", SELECTIVE),
     ("host.selective_repeat.reorder_threshold", "2", SELECTIVE),
     ("host.cnp_interval", "\"10us\"", PLAIN),
+    ("host.ack_class", "\"cnp\"", &[("workload", TWO_WAYS)]),
     // What holds CNPs back.
     ("host.cnp_priority", "3", &[("workload", TWO_WAYS), ("host.cnp_interval", "\"1us\"")]),
     // Its frames cannot be marked.

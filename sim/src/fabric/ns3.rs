@@ -187,6 +187,20 @@ fn switch_config(spec: &FabricSpec) -> Result<SwitchConfig, FabricError> {
     })
 }
 
+/// `MIN_RATE` of the published presets, bit/s, whatever the line.
+const PRESET_MIN_RATE: u64 = 1_000_000_000;
+
+/// The table of `[host]` that tells of a sender driven by acknowledgements, and its lowest rate.
+fn min_rate_of(control: &mut Control) -> Option<(&'static str, &mut u64)> {
+    match control {
+        Control::None | Control::Dcqcn(_) => None,
+        Control::Hpcc(params) => Some(("hpcc", &mut params.min_rate_bps)),
+        Control::Pint(params) => Some(("hpcc", &mut params.min_rate_bps)),
+        Control::Timely(params) => Some(("timely", &mut params.min_rate_bps)),
+        Control::Dctcp(params) => Some(("dctcp", &mut params.min_rate_bps)),
+    }
+}
+
 /// Of links of these rates, and senders on `lines`, the fastest one last.
 fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, FabricError> {
     let given = switch_config(spec)?;
@@ -202,11 +216,15 @@ fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, Fab
     let constants = &spec.ns3;
     constants.check()?;
     let fastest = lines.last().copied().unwrap_or(1);
-    let int_multi = congestion::int_multi(spec, fastest, constants.payload.0);
     let of_line = |line: u64| {
         let (mut control, window) = congestion::published(&spec.host, cc, line, constants.payload.0)?;
         if let Control::Hpcc(params) = &mut control {
-            params.int_multi = int_multi;
+            params.int_multi = congestion::published_int_multi(&spec.host, fastest);
+        }
+        if let (Some((table, min_rate)), true) = (min_rate_of(&mut control), line > PRESET_MIN_RATE)
+            && !spec.source.sets(&format!("host.{table}.min_rate"))
+        {
+            *min_rate = PRESET_MIN_RATE;
         }
         let control = constants.control(control)?;
         congestion::below_line_published(&control, line)?;
@@ -270,7 +288,12 @@ fn config(spec: &FabricSpec, lines: &[u64], rates: &[u64]) -> Result<Config, Fab
     })
 }
 
-fn network(plan: &Plan) -> Network {
+fn network(spec: &FabricSpec, plan: &Plan) -> Network {
+    // Nodes of a file are named by a letter and their number there.
+    let numbers = match spec.topology {
+        Topology::HpccFile(_) => plan.names.iter().filter_map(|name| name.get(1..)?.parse().ok()).collect(),
+        _ => Vec::new(),
+    };
     let link = |wire: &super::topology::Wire| {
         let [a, b] = wire.ends.map(|end| end.node as u32);
         Link { a, b, rate: wire.spec.rate.0, delay: wire.spec.delay.0 }
@@ -279,6 +302,7 @@ fn network(plan: &Plan) -> Network {
         hosts: plan.hosts as u32,
         switches: (plan.names.len() - plan.hosts) as u32,
         links: plan.links.iter().map(link).collect(),
+        numbers,
     }
 }
 
@@ -427,7 +451,7 @@ pub(super) fn run(
         return Err(FabricError::Profile { key: "workload".into(), why: why.into() });
     }
     planned.sort_by_key(|f| f.flow.start);
-    let network = network(&plan);
+    let network = network(spec, &plan);
     let sorted = |rates: &mut Vec<u64>| {
         rates.sort_unstable();
         rates.dedup();
@@ -456,6 +480,7 @@ pub(super) fn run(
     let start = |f: &Planned| FlowSpec {
         src: f.from as u32,
         dst: f.to as u32,
+        dst_port: f.dst_port,
         prio: f.flow.priority,
         bytes: f.flow.bytes as u32,
         start: f.flow.start,

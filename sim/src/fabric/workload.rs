@@ -54,6 +54,8 @@ pub(super) struct Planned {
     pub to: usize,
     /// UDP source port of both ends of its queue pair.
     pub src_port: u16,
+    /// See [`Message::dst_port`].
+    pub dst_port: u16,
     /// Hash of its 5-tuple; 0 where the hosts do not speak RoCEv2.
     pub path: u64,
     /// Number of the first flow of its queue pair: its own, or that of the flow before it.
@@ -490,7 +492,7 @@ impl Planner<'_> {
     ) -> Result<Planned, FabricError> {
         let Self { spec, plan, routes, .. } = *self;
         let (w, all) = (reader.w, &self.all.flows);
-        let Message { from, to, bytes, seat, part, copy_of, pair } = *message;
+        let Message { from, to, bytes, seat, part, copy_of, pair, dst_port } = *message;
         if all.len() >= MAX_FLOWS {
             return Err(reader.wrong(format!("more than {MAX_FLOWS} flows")));
         }
@@ -531,6 +533,7 @@ impl Planner<'_> {
                 _ => w.priority,
             },
             dscp: w.dscp,
+            acks_as_cnps: host.acks_as_cnps(w.cc()),
             transport: transport::of(spec, w.reliable),
             pace,
             ack_every: host.ack_every.unwrap_or(ACK_EVERY),
@@ -547,6 +550,7 @@ impl Planner<'_> {
             from,
             to,
             src_port,
+            dst_port,
             path,
             pair,
             flow,

@@ -1,11 +1,12 @@
 //! The parts of a network from its description, each checked before it is used.
 use crate::models::hpcc::{Hpcc, HpccEcn, HpccParams};
-use weir_dataplane::types::PRIORITIES;
+use std::collections::HashMap;
+use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::congestion::Window;
 use weir_endpoint::congestion::telemetry::MAX_HOPS;
 use weir_endpoint::dcqcn::ns3::Params;
 
-use super::config::{BuildError, Config, Control, FlowSpec, Link, Topology, WindowRule};
+use super::config::{BuildError, Config, Control, FIRST_PORT, FlowSpec, Link, Topology, WindowRule};
 use super::control::PathTimes;
 use super::flow::AlphaTicks;
 use super::host::Host;
@@ -56,20 +57,22 @@ pub(super) fn check_flows(
     Ok(())
 }
 
-/// What the paths give the flows on them: to all the largest, or to each its own.
+/// What the paths give the flows on them: to all the largest, or to each its own; and the round trip that switches reckon with (PINT), which
+/// is the longest between any hosts, whatever flows there are.
 pub(super) fn path_times(
     topology: &Topology,
     flows: &[FlowSpec],
     ends: &[Vec<End>],
     config: &Config,
-) -> Result<Vec<PathTimes>, BuildError> {
+) -> Result<(Vec<PathTimes>, Nanos), BuildError> {
     let hpcc = matches!(config.control, Control::Hpcc(_));
     let idle =
         matches!(config.control, Control::None | Control::Dcqcn(_)) && config.window == WindowRule::None;
-    let global = if idle || !config.global_t {
-        PathTimes { rtt: 0, bdp: 0 }
-    } else {
+    let of_switches = matches!(config.control, Control::Pint(_));
+    let global = if !idle && (config.global_t || of_switches) {
         largest(topology, ends, config.payload.into())
+    } else {
+        PathTimes { rtt: 0, bdp: 0 }
     };
     let times = |(i, flow): (usize, &FlowSpec)| {
         if idle || (config.global_t && !hpcc) {
@@ -86,17 +89,41 @@ pub(super) fn path_times(
         }
         Ok(times)
     };
-    flows.iter().enumerate().map(times).collect()
+    Ok((flows.iter().enumerate().map(times).collect::<Result<_, _>>()?, global.rtt))
 }
 
-/// The window of a flow.
+/// The window of a flow, of 32 bits as published.
 pub(super) fn window(config: &Config, path: PathTimes) -> Window {
-    match config.window {
-        _ if path.bdp == 0 => Window::None,
-        WindowRule::None => Window::None,
-        WindowRule::Fixed => Window::Fixed(path.bdp),
-        WindowRule::Variable => Window::Variable(path.bdp),
+    match (config.window, u64::from(path.bdp as u32)) {
+        (_, 0) | (WindowRule::None, _) => Window::None,
+        (WindowRule::Fixed, bdp) => Window::Fixed(bdp),
+        (WindowRule::Variable, bdp) => Window::Variable(bdp),
     }
+}
+
+/// What switches choose by among equal paths, of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowKey {
+    /// Receiving host.
+    pub dst: u32,
+    /// Addresses of sender and receiver; source port and, above it, destination port.
+    pub tuple: [u32; 3],
+}
+
+/// Those of all flows, which are in the order of their starts.
+pub(super) fn flow_keys(topology: &Topology, flows: &[FlowSpec]) -> Box<[FlowKey]> {
+    let address = |host: u32| {
+        let number = topology.number(host);
+        0x0b00_0001_u32.wrapping_add((number / 256) << 16).wrapping_add((number % 256) << 8)
+    };
+    let mut next_ports: HashMap<(u32, u32), u16> = HashMap::new();
+    let key = |flow: &FlowSpec| {
+        let src_port = next_ports.entry((flow.src, flow.dst)).or_insert(FIRST_PORT);
+        let ports = u32::from(*src_port) | u32::from(flow.dst_port) << 16;
+        *src_port = src_port.wrapping_add(1);
+        FlowKey { dst: flow.dst, tuple: [address(flow.src), address(flow.dst), ports] }
+    };
+    flows.iter().map(key).collect()
 }
 
 pub(super) fn build_ports(

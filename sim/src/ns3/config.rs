@@ -29,7 +29,22 @@ pub struct Topology {
     pub switches: u32,
     /// All links.
     pub links: Vec<Link>,
+    /// By node: its number in the published simulator, by which it is addressed and ranked; of those beyond the end the place here.
+    pub numbers: Vec<u32>,
 }
+
+impl Topology {
+    /// Number of a node in the published simulator.
+    pub fn number(&self, node: u32) -> u32 {
+        self.numbers.get(node as usize).copied().unwrap_or(node)
+    }
+}
+
+/// Source port of the first flow between two hosts; of each further one it is one more.
+pub const FIRST_PORT: u16 = 10_000;
+
+/// Destination port of flows that say none, as in the published flow files.
+pub const DST_PORT: u16 = 100;
 
 /// A transfer of `bytes` from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +53,8 @@ pub struct FlowSpec {
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
+    /// Destination port, which the choice among equal paths hangs on; the source ports of a pair of hosts count from 10000.
+    pub dst_port: u16,
     /// Priority of data and ACKs, 1..=7.
     pub prio: u8,
     /// Payload bytes, at least 1.

@@ -78,7 +78,12 @@ impl FlowTx {
     /// Recomputes what depends on the rate. The gap that runs already keeps its length.
     pub fn rate_changed(&mut self) {
         self.full_gap = self.gap(self.sizes.data);
-        self.limit = self.window.at(self.controller.rate_bps(), self.line);
+        let rate = self.controller.rate_bps();
+        self.limit = match self.window {
+            // The product has 64 bits, as published.
+            Window::Variable(bytes) => (bytes.wrapping_mul(rate) / self.line.max(1)).max(1),
+            other => other.at(rate, self.line),
+        };
     }
 
     /// Also the gap that runs takes the new rate; `before`: the old one, bit/s.
@@ -105,10 +110,12 @@ impl FlowTx {
         self.next < self.spec.bytes
     }
 
-    /// Whether the window holds the flow back.
+    /// Whether the window holds the flow back. As published: after a second NACK about one gap acknowledgements of what was under way
+    /// may overtake `next`, and what is in flight is then less than nothing, without a sign, so that the flow never goes on.
     #[inline]
     pub fn window_full(&self) -> bool {
-        u64::from(self.next.saturating_sub(self.acked)) >= self.limit
+        let in_flight = u64::from(self.next).wrapping_sub(self.acked.into());
+        in_flight >= self.limit && self.limit != UNLIMITED_WINDOW
     }
 
     /// Takes the next frame, which leaves at `now`: its first byte and its bytes on the wire.

@@ -5,7 +5,7 @@ use weir_endpoint::dcqcn::ns3::{Params, Step, Timer};
 
 use super::cell::{Cell, Key, Kind};
 use super::control::{Controller, Heeded};
-use super::flow::{AlphaTicks, Arm};
+use super::flow::{AlphaTicks, Arm, FlowRx};
 use super::record::{RateChange, Recorder};
 use super::sim::Sim;
 
@@ -72,7 +72,7 @@ impl<R: Recorder> Sim<R> {
             return;
         };
         self.totals.nacks += u64::from(kind == Kind::Nack);
-        if kind == Kind::Ack {
+        if kind == Kind::Ack && self.flows[cell.flow as usize].finished.is_none() {
             self.recorder.delivered(self.engine.now(), cell.flow, payload);
         }
         *self.engine.slab.get_mut(index) = Cell { kind, psn, bytes: self.sizes.ack, ..*cell };
@@ -100,6 +100,8 @@ impl<R: Recorder> Sim<R> {
             flow.finished = Some(now);
             flow.timers.stop();
             self.recorder.completed(now, cell.flow);
+            // As published: the receiver forgets it, and takes what still comes of it for a new flow that lacks its first byte.
+            self.receivers[cell.flow as usize] = FlowRx::default();
         }
         if cell.kind == Kind::Nack {
             flow.next = flow.acked;

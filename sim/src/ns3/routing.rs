@@ -1,5 +1,6 @@
 //! Shortest paths by hops. Where several exist a flow keeps to one of them, chosen by hash.
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_dataplane::types::Nanos;
 
@@ -39,38 +40,65 @@ pub fn ends(topology: &Topology) -> Vec<Vec<End>> {
     nodes
 }
 
-/// Hops from every node to `host`; hosts do not forward.
-fn distances(topology: &Topology, ends: &[Vec<End>], host: u32) -> Vec<u32> {
-    let mut far = vec![u32::MAX; ends.len()];
+/// The neighbours of every node in the order in which the published simulator visits them: a map of addresses of nodes, which are
+/// those of its switches, each farther down than the one before. Of several links to one neighbour the last is all it knows.
+fn neighbours(topology: &Topology, ends: &[Vec<End>]) -> Vec<Vec<End>> {
+    let of_node = |ends: &Vec<End>| {
+        let by_number: BTreeMap<Reverse<u32>, End> =
+            ends.iter().map(|end| (Reverse(topology.number(end.peer)), *end)).collect();
+        by_number.into_values().collect()
+    };
+    ends.iter().map(of_node).collect()
+}
+
+/// Goes from `host` outwards, as published; hosts do not forward. Every way of a node towards `host` that is a shortest one is
+/// `found`, in the order in which they are chosen from: the node and its port.
+fn search(topology: &Topology, neighbours: &[Vec<End>], host: u32, mut found: impl FnMut(u32, u32)) {
+    let mut far = vec![u32::MAX; neighbours.len()];
     far[host as usize] = 0;
     let mut open = VecDeque::from([host]);
     while let Some(node) = open.pop_front() {
-        if node < topology.hosts && node != host {
-            continue;
-        }
-        for end in &ends[node as usize] {
-            if far[end.peer as usize] == u32::MAX {
-                far[end.peer as usize] = far[node as usize] + 1;
-                open.push_back(end.peer);
+        let next = far[node as usize] + 1;
+        for End { port, peer, .. } in &neighbours[node as usize] {
+            let far = &mut far[*peer as usize];
+            if *far == u32::MAX {
+                *far = next;
+                if *peer >= topology.hosts {
+                    open.push_back(*peer);
+                }
+            }
+            if *far == next {
+                found(*peer, port ^ 1);
             }
         }
     }
-    far
+}
+
+/// MurmurHash3 (32 bits, x86) of twelve bytes: what the published switches choose by among equal ways.
+#[inline]
+pub fn ecmp_hash(key: [u32; 3], seed: u32) -> u32 {
+    let mixed = key.into_iter().fold(seed, |hash, word| {
+        let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
+        (hash ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+    });
+    let mixed = mixed ^ 12;
+    let mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
+    let mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    mixed ^ mixed >> 16
 }
 
 impl Routes {
     /// All next hops of all switches.
     pub fn new(topology: &Topology, ends: &[Vec<End>]) -> Self {
         let (hosts, switches) = (topology.hosts as usize, topology.switches as usize);
+        let neighbours = neighbours(topology, ends);
         let mut per_pair = vec![Vec::new(); hosts * switches];
         for host in 0..hosts {
-            let far = distances(topology, ends, host as u32);
-            for switch in 0..switches {
-                let node = hosts + switch;
-                let nearer = |end: &&End| far[end.peer as usize].checked_add(1) == Some(far[node]);
-                per_pair[switch * hosts + host] =
-                    ends[node].iter().filter(nearer).map(|end| end.port).collect();
-            }
+            search(topology, &neighbours, host as u32, |node, port| {
+                if let Some(switch) = (node as usize).checked_sub(hosts) {
+                    per_pair[switch * hosts + host].push(port);
+                }
+            });
         }
         let mut starts = vec![0];
         let mut choices = Vec::new();
@@ -85,12 +113,12 @@ impl Routes {
     ///
     /// Panics when there is no path; flows without one are refused when a run is built.
     #[inline]
-    pub fn next_hop(&self, switch: u32, host: u32, hash: impl FnOnce() -> u64) -> u32 {
+    pub fn next_hop(&self, switch: u32, host: u32, hash: impl FnOnce() -> u32) -> u32 {
         let pair = switch as usize * self.hosts + host as usize;
         let choices = &self.choices[self.starts[pair] as usize..self.starts[pair + 1] as usize];
         match *choices {
             [only] => only,
-            _ => choices[(hash() % choices.len() as u64) as usize],
+            _ => choices[hash() as usize % choices.len()],
         }
     }
 
@@ -113,39 +141,57 @@ pub struct Path {
 }
 
 impl Path {
-    /// Round trip times rate, bytes.
+    /// Round trip times rate, bytes. The product has 64 bits, as published.
     pub fn bdp(&self) -> u64 {
-        let bits = u128::from(self.rtt) * u128::from(self.rate) / 1_000_000_000;
-        (bits / 8) as u64
+        self.rtt.wrapping_mul(self.rate) / 1_000_000_000 / 8
+    }
+}
+
+/// What the published simulator knows of the ways to one host: of several of a length the first it finds.
+struct Ways<'a> {
+    topology: &'a Topology,
+    ends: &'a [Vec<End>],
+    /// By node: its port towards the host; `None`: there is no way, or it is the host.
+    first: Vec<Option<u32>>,
+}
+
+impl<'a> Ways<'a> {
+    fn to(topology: &'a Topology, ends: &'a [Vec<End>], neighbours: &[Vec<End>], host: u32) -> Self {
+        let mut first = vec![None; ends.len()];
+        search(topology, neighbours, host, |node, port| {
+            first[node as usize].get_or_insert(port);
+        });
+        Self { topology, ends, first }
+    }
+
+    /// From `src` to `host`, in payloads of so many bytes.
+    fn path(&self, src: u32, host: u32, payload: u64) -> Option<Path> {
+        let (mut rtt, mut rate, mut hops, mut node) = (0, u64::MAX, 0_u32, src);
+        while node != host {
+            let port = self.first[node as usize]?;
+            let link = &self.topology.links[port as usize / 2];
+            rtt += 2 * link.delay + payload * 8_000_000_000 / link.rate;
+            rate = rate.min(link.rate);
+            hops += 1;
+            node = self.ends[node as usize].iter().find(|end| end.port == port)?.peer;
+        }
+        Some(Path { rtt, rate, switches: hops.saturating_sub(1) })
     }
 }
 
 /// The path between two hosts, or `None` without one.
 pub fn path(topology: &Topology, ends: &[Vec<End>], src: u32, dst: u32, payload: u64) -> Option<Path> {
-    walk(topology, ends, &distances(topology, ends, src), dst, payload)
-}
-
-/// From `node` back to the host that the distances `far` count from.
-fn walk(t: &Topology, ends: &[Vec<End>], far: &[u32], mut node: u32, payload: u64) -> Option<Path> {
-    let (mut rtt, mut rate, switches) = (0, u64::MAX, far[node as usize].saturating_sub(1));
-    while far[node as usize] > 0 {
-        let nearer = |end: &&End| far[end.peer as usize].checked_add(1) == Some(far[node as usize]);
-        let end = ends[node as usize].iter().find(nearer)?;
-        let link = &t.links[end.link];
-        rtt += 2 * link.delay + payload * 8_000_000_000 / link.rate;
-        rate = rate.min(link.rate);
-        node = end.peer;
-    }
-    Some(Path { rtt, rate, switches })
+    Ways::to(topology, ends, &neighbours(topology, ends), dst).path(src, dst, payload)
 }
 
 /// The largest round trip and the largest bandwidth-delay product between two hosts.
 pub fn largest(topology: &Topology, ends: &[Vec<End>], payload: u64) -> PathTimes {
+    let neighbours = neighbours(topology, ends);
     let mut largest = PathTimes { rtt: 0, bdp: 0 };
-    for src in 0..topology.hosts {
-        let far = distances(topology, ends, src);
-        let others = (0..topology.hosts).filter(|&dst| dst != src);
-        for path in others.filter_map(|dst| walk(topology, ends, &far, dst, payload)) {
+    for dst in 0..topology.hosts {
+        let ways = Ways::to(topology, ends, &neighbours, dst);
+        let others = (0..topology.hosts).filter(|&src| src != dst);
+        for path in others.filter_map(|src| ways.path(src, dst, payload)) {
             largest = PathTimes { rtt: largest.rtt.max(path.rtt), bdp: largest.bdp.max(path.bdp()) };
         }
     }

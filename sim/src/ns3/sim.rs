@@ -2,7 +2,10 @@
 use weir_dataplane::types::{Nanos, PRIORITIES};
 use weir_endpoint::dcqcn::ns3::Timer;
 
-use super::build::{build_hosts, build_ports, build_switches, check_flows, check_links, path_times, window};
+use super::build::{
+    FlowKey, build_hosts, build_ports, build_switches, check_flows, check_links, flow_keys, path_times,
+    window,
+};
 use super::cell::{Cell, Kind};
 use super::config::{BuildError, Config, FlowSpec, Topology};
 use super::control::{Controller, PathTimes};
@@ -34,7 +37,9 @@ pub struct Sim<R> {
     pub(super) sizes: FrameSizes,
     pub(super) nack_interval: Nanos,
     pub(super) ack_gate: u8,
-    pub(super) seed: u64,
+    pub(super) keys: Box<[FlowKey]>,
+    /// Of switches, from the first on.
+    pub(super) switch_numbers: Box<[u32]>,
     released: usize,
     sampler: Option<Sampler>,
     stop: Nanos,
@@ -80,8 +85,7 @@ impl<R: Recorder> Sim<R> {
         }
         let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
         let hosts = build_hosts(topology, &ends, config, sizes);
-        let paths = path_times(topology, flows, &ends, config)?;
-        let base_rtt = paths.iter().map(|path| path.rtt).max().unwrap_or(0);
+        let (paths, base_rtt) = path_times(topology, flows, &ends, config)?;
         let telemetry = Telemetry::new(&config.control, topology, base_rtt, config.epoch)?;
         let flow_tx = |(&spec, &path): (&FlowSpec, &PathTimes)| {
             let (line, window) = (hosts[spec.src as usize].params.line_bps, window(config, path));
@@ -108,7 +112,10 @@ impl<R: Recorder> Sim<R> {
             sizes,
             nack_interval: config.nack_interval,
             ack_gate: config.ack_gate % PRIORITIES as u8,
-            seed: config.seed,
+            keys: flow_keys(topology, flows),
+            switch_numbers: (topology.hosts..topology.hosts + topology.switches)
+                .map(|switch| topology.number(switch))
+                .collect(),
             released: 0,
             sampler: None,
             stop: config.stop,

@@ -1,10 +1,12 @@
 //! A switch of the reference: admit, pause, queue, choose, mark, resume. No latency of its own.
 use crate::models::hpcc::{Hpcc, HpccParams, MarkLaw, Verdict};
 
+use super::build::FlowKey;
 use super::cell::{Cell, Kind};
 use super::port::PFC_BYTES;
 use super::record::{PfcReceived, PfcSent, Recorder};
-use super::rng::{SplitMix, mix};
+use super::rng::SplitMix;
+use super::routing::ecmp_hash;
 use super::sim::Sim;
 
 /// One switch and what it counted.
@@ -64,11 +66,18 @@ impl<R: Recorder> Sim<R> {
         self.kick_switch(out);
     }
 
-    /// The port by which `switch` sends what belongs to `flow` to host `to`.
+    /// The port by which `switch` sends what belongs to `flow` to host `to`: its data or, with addresses and ports changed about, its
+    /// answers.
     #[inline]
     fn next_hop(&self, switch: u32, flow: u32, to: u32) -> u32 {
-        let seed = self.seed;
-        self.routes.next_hop(switch, to, || mix(seed ^ u64::from(flow) << 32 ^ u64::from(switch)))
+        self.routes.next_hop(switch, to, || {
+            let FlowKey { dst, tuple: [from_ip, to_ip, ports] } = self.keys[flow as usize];
+            let tuple = match to == dst {
+                true => [from_ip, to_ip, ports],
+                false => [to_ip, from_ip, ports.rotate_left(16)],
+            };
+            ecmp_hash(tuple, self.switch_numbers[switch as usize])
+        })
     }
 
     /// Links that the data of a flow takes, and those its ACKs take, from the first to the last.

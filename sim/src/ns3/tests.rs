@@ -10,11 +10,11 @@ const G: u64 = 1_000_000_000;
 
 fn star(hosts: u32) -> Topology {
     let link = |host| Link { a: host, b: hosts, rate: 100 * G, delay: 1000 };
-    Topology { hosts, switches: 1, links: (0..hosts).map(link).collect() }
+    Topology { hosts, switches: 1, links: (0..hosts).map(link).collect(), numbers: Vec::new() }
 }
 
 fn flow(src: u32, dst: u32) -> FlowSpec {
-    FlowSpec { src, dst, prio: 3, bytes: 1_000_000, start: 0 }
+    FlowSpec { src, dst, dst_port: 100, prio: 3, bytes: 1_000_000, start: 0 }
 }
 
 fn config() -> Config {
@@ -113,7 +113,7 @@ fn equal_paths_are_shared_by_flows() {
     for (leaf, spine) in [(16, 18), (16, 19), (17, 18), (17, 19)] {
         links.push(Link { a: leaf, b: spine, rate: 400 * G, delay: 1000 });
     }
-    let topology = Topology { hosts: 16, switches: 4, links };
+    let topology = Topology { hosts: 16, switches: 4, links, numbers: Vec::new() };
     let flows: Vec<FlowSpec> = (0..8).map(|src| flow(src, src + 8)).collect();
     let mut sim = Sim::new(&topology, &flows, &config(), ()).unwrap();
     sim.run();
@@ -144,7 +144,8 @@ fn what_is_no_network_is_refused() {
     assert_eq!(build(&odd, &[]), BuildError::Host(0, 2));
     assert_eq!(build(&good, &[flow(0, 3)]), BuildError::Path(0), "a switch receives nothing");
     assert_eq!(build(&good, &[flow(0, 1), flow(2, 2)]), BuildError::Path(1));
-    let pair = Topology { hosts: 2, switches: 0, links: vec![Link { a: 0, b: 1, rate: G, delay: 0 }] };
+    let links = vec![Link { a: 0, b: 1, rate: G, delay: 0 }];
+    let pair = Topology { hosts: 2, switches: 0, links, numbers: Vec::new() };
     assert_eq!(build(&pair, &[flow(0, 1)]), BuildError::Path(0), "there is no switch between");
     assert_eq!(build(&good, &[FlowSpec { bytes: 0, ..flow(0, 1) }]), BuildError::Flow(0));
     assert_eq!(build(&good, &[FlowSpec { prio: 0, ..flow(0, 1) }]), BuildError::Flow(0));

@@ -19,6 +19,8 @@ pub(in crate::fabric) struct HpccFlow {
     pub dst: u64,
     /// Priority group.
     pub pg: u64,
+    /// Destination port.
+    pub dst_port: u16,
     /// Payload bytes.
     pub bytes: u64,
     /// On the clock of the file, ns.
@@ -88,8 +90,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `flows`, then `src dst pg port size start` each; the start in seconds. The port decides nothing here: paths are chosen by
-/// a hash of our own.
+/// `flows`, then `src dst pg port size start` each; the start in seconds.
 ///
 /// # Errors
 /// What is no such file, with the line.
@@ -102,14 +103,15 @@ pub(in crate::fabric) fn flows(file: File<'_>) -> Result<Vec<HpccFlow>, FabricEr
         let line = words.line;
         let dst = words.number("the receiving node of a flow")?;
         let pg = words.number("the priority group of a flow")?;
-        words.number("the destination port of a flow")?;
+        // The simulator keeps 16 bits of it.
+        let dst_port = words.number("the destination port of a flow")? as u16;
         let bytes = words.number("the size of a flow in bytes")?;
         let bytes = words.file.message(words.line, bytes)?;
         if bytes == 0 {
             return Err(words.wrong("a flow of 0 bytes; give it some or delete it"));
         }
         let start = words.read("the start of a flow", seconds)?;
-        all.push(HpccFlow { line, src, dst, pg, bytes, start });
+        all.push(HpccFlow { line, src, dst, pg, dst_port, bytes, start });
     }
     Ok(all)
 }

@@ -165,6 +165,16 @@ impl Default for LinkHostSpec {
     }
 }
 
+/// Where acknowledgements of RoCEv2 hosts go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AckClass {
+    /// In the class of the data they acknowledge.
+    Data,
+    /// In that of CNPs.
+    Cnp,
+}
+
 /// All hosts.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -195,9 +205,12 @@ pub struct HostSpec {
     /// Least time between two CNPs of a flow. An RC Link receiver remembers the last eight queue pairs it sent any for (DEV-13): of more that
     /// are marked at once CNPs can be closer.
     pub cnp_interval: Duration,
-    /// Priority of CNPs, of which pauses hold them back; ACKs go with their data. Of RoCEv2: RC Link has classes of its
+    /// Priority of CNPs, of which pauses hold them back, and of ACKs that go as they do. Of RoCEv2: RC Link has classes of its
     /// own.
     pub cnp_priority: u8,
+    /// Class of ACKs: that of their data or that of CNPs, as control packets of Ultra Ethernet have one of their own. Of RoCEv2; `data`, of
+    /// NSCC `cnp` unless given.
+    pub ack_class: Option<AckClass>,
     /// Congestion control of all workloads that do not say another in `cc`.
     #[schemars(extend("default" = Congestion::default()))]
     pub congestion_control: Option<Congestion>,
@@ -237,6 +250,7 @@ impl Default for HostSpec {
             selective_repeat: SelectiveSpec::default(),
             cnp_interval: Duration::of(50_000),
             cnp_priority: 6,
+            ack_class: None,
             congestion_control: None,
             dcqcn: DcqcnSpec::default(),
             hpcc: HpccSpec::default(),
@@ -248,6 +262,14 @@ impl Default for HostSpec {
             window_bytes: None,
             base_rtt: None,
         }
+    }
+}
+
+impl HostSpec {
+    /// Whether acknowledgements of flows with this congestion control go in the class of CNPs.
+    pub fn acks_as_cnps(&self, cc: Congestion) -> bool {
+        let usual = if cc == Congestion::Nscc { AckClass::Cnp } else { AckClass::Data };
+        self.protocol == Protocol::Rocev2 && self.ack_class.unwrap_or(usual) == AckClass::Cnp
     }
 }
 

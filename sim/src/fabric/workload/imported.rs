@@ -103,7 +103,7 @@ impl Reader<'_> {
         let file = numbered.file;
         let mut graph = Graph::default();
         for flow in hpcc::flows(file)? {
-            let hpcc::HpccFlow { line, src, dst, pg, bytes, start } = flow;
+            let hpcc::HpccFlow { line, src, dst, pg, dst_port, bytes, start } = flow;
             let (from, to) = numbered.ends(line, [src, dst])?;
             let own = self.w.priority;
             if pg != u64::from(own) {
@@ -114,7 +114,7 @@ impl Reader<'_> {
                 return Err(file.wrong(line, problem));
             }
             let start = self.on_our_clock(file, line, start)?;
-            graph.send(Message::new(from, to, bytes), start, Vec::new());
+            graph.send(Message { dst_port, ..Message::new(from, to, bytes) }, start, Vec::new());
         }
         Ok(graph)
     }

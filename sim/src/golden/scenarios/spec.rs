@@ -8,7 +8,7 @@ use weir_endpoint::congestion::{dctcp, hpcc, pint, timely};
 use weir_endpoint::dcqcn::ns3::Params;
 
 use crate::models::hpcc::{RESERVE, RESUME_OFFSET};
-use crate::ns3::config::{Config, Control, FlowSpec, Link, Marking, SHIFT, Topology, WindowRule};
+use crate::ns3::config::{Config, Control, DST_PORT, FlowSpec, Link, Marking, SHIFT, Topology, WindowRule};
 use crate::ns3::flow::NACK_INTERVAL;
 use crate::ns3::port::PAYLOAD;
 use crate::ns3::sim::Sampler;
@@ -119,13 +119,14 @@ impl Entry {
             Ok(Link { a: *a, b: *b, rate: bit_rate(rate)?, delay: delay_ns(delay)? })
         };
         let links = self.links.iter().map(link).collect::<Result<_, String>>()?;
-        Ok(Topology { hosts, switches: self.switches.len() as u32, links })
+        Ok(Topology { hosts, switches: self.switches.len() as u32, links, numbers: Vec::new() })
     }
 
     fn flows(&self) -> Result<Vec<FlowSpec>, String> {
         let spec = |flow: &Flow| {
             let start = seconds(&flow.start_s)?.checked_sub(EPOCH).ok_or("a flow starts before 2 s")?;
-            Ok(FlowSpec { src: flow.src, dst: flow.dst, prio: flow.prio, bytes: flow.bytes, start })
+            let Flow { src, dst, prio, bytes, .. } = *flow;
+            Ok(FlowSpec { src, dst, dst_port: DST_PORT, prio, bytes, start })
         };
         self.flows.iter().map(spec).collect()
     }
@@ -263,8 +264,8 @@ impl Settings<'_> {
                 min_rate_bps: self.rate("MIN_RATE")?,
                 mi_thresh: self.int("MI_THRESH")?,
                 log_base: Some(self.real("PINT_LOG_BASE")?)
-                    .filter(|base| (1.000_1..=16.0).contains(base))
-                    .ok_or("PINT_LOG_BASE is not from 1.0001 to 16")?,
+                    .filter(|base| (1.000_2..=16.0).contains(base))
+                    .ok_or("PINT_LOG_BASE is not from 1.0002 to 16")?,
                 probability: self.real("PINT_PROB")?,
                 ..pint::Params::default()
             }),
