@@ -5,13 +5,18 @@
 //! first granting output at or after its pointer. Pointers move to one past the partner, and only if
 //! the grant was accepted, and only in the first iteration (DEV-15): an output goes on offering itself
 //! to the same input until that input takes it, which is why nobody starves.
+//!
+//! With several classes the first grant of a class may come in a later iteration, where an input has refused a higher
+//! one. What the first iteration stands for is that the pointer passes over nobody who asks: so pointers move where
+//! the input is the first at or after its pointer of all that asked in the slot for this output and class. With one class this is never so in
+//! a later iteration, since the first one has granted that input already, and it has gone elsewhere.
 
 use super::{Arbiter, ClassOrder, Demand, Grants, Matching, Pair, ports_of};
 
 /// When pointers move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointerRule {
-    /// For matches made in the first iteration: iSLIP.
+    /// For matches that pass over no input that asked in the slot, which with one class are those of the first iteration: iSLIP.
     FirstIteration,
     /// For matches of any iteration. For comparison: loses freedom from starvation (DEV-15).
     EveryIteration,
@@ -158,6 +163,7 @@ impl Arbiter for Islip {
         matching: &mut Matching,
     ) {
         matching.clear();
+        let asked_in = free_in;
         for iteration in 0..self.iterations {
             let (grant, rule) = (&mut self.grant, self.rule);
             let first = |output: usize, class: usize, asking: u64| {
@@ -180,7 +186,15 @@ impl Arbiter for Islip {
                 free_out &= !(1 << output);
                 matching.push(Pair { input: input as u8, output: output as u8, class: class as u8 });
                 order.matched(output, class);
-                if iteration == 0 || self.rule == PointerRule::EveryIteration {
+                let moves = match self.rule {
+                    PointerRule::FirstIteration => {
+                        let asked = demand.inputs_wanting(output, class) & asked_in;
+                        first_from(asked, self.grant.get(output, class)) == input
+                    }
+                    PointerRule::EveryIteration => true,
+                    PointerRule::Rrm => iteration == 0,
+                };
+                if moves {
                     self.accept.pass(input, row, output);
                     if self.rule != PointerRule::Rrm {
                         self.grant.pass(output, class, input);

@@ -374,6 +374,43 @@ fn sw_no_class_of_an_input_is_passed_over_for_good() {
     }
 }
 
+/// Where an output offers itself in vain for a strict class, since the input serves a higher one elsewhere, classes below have
+/// what is left of its line, and inputs equal parts of it.
+#[test]
+fn sw_a_class_that_is_not_taken_starves_nobody_below() {
+    let flow = |(from, to, of_class): &(&str, &str, &str)| {
+        format!(
+            "[[workload]]\nkind = \"flow\"\nfrom = \"{from}\"\nto = \"{to}\"\nreliable = false\n{of_class}"
+        )
+    };
+    let (higher, high) = ("dscp = 40\npriority = 5\n", "dscp = 32\npriority = 4\n");
+    let flows = [("h1", "h4", higher), ("h1", "h0", high), ("h2", "h0", ""), ("h3", "h0", "")];
+    let elsewhere = ("h2", "h5", "");
+    let classes = "[switch.config.qos]\npreset = \"roce-lossless\"\ntrust = [\"dscp\"]\ndscp_to_tc = { \"32\" = 4, \"40\" = 5 }\n\
+                   tc_to_pg = { \"4\" = 4, \"5\" = 5 }\n[[switch.config.buffer.pg]]\npgs = \"3-5\"\nprofile = \"lossless\"\n\
+                   [[switch.config.buffer.queue]]\nqueues = \"3-5\"\nprofile = \"egress_lossless\"\n\
+                   [[switch.config.scheduler]]\nname = \"strict\"\ntype = \"STRICT\"\n\
+                   [[switch.config.queue]]\nqueues = \"4-5\"\nscheduler = \"strict\"\n";
+    let gbps = |switch: &str, flows: &[(&str, &str, &str)]| -> Vec<f64> {
+        let traffic: String = flows.iter().map(flow).collect();
+        let text = star(6, switch, "16MiB", &format!("{classes}{traffic}"))
+            .replace("mtu = 1600\n", "mtu = 1600\npfc = { enable = [3, 4, 5] }\n");
+        let report = play(&text.replace("20ms", "1ms"));
+        report.flows.iter().map(|flow| flow.delivered as f64 * 8.0 / 1e6).collect()
+    };
+    for core in ["islip", "pim"] {
+        for (mode, iterations) in [("packet", 1), ("packet", 2), ("packet", 4), ("cell", 2), ("cell", 4)] {
+            let switch = format!("core = \"{core}\"\niterations = {iterations}\ncrossbar_mode = \"{mode}\"");
+            let alone = gbps(&switch, &flows);
+            println!("{core} {mode} {iterations}: {alone:.1?}");
+            assert!(alone[2] > 20.0 && alone[3] > 20.0, "{switch}: {alone:?}");
+            let both = gbps(&switch, &[&flows[..], &[elsewhere]].concat());
+            println!("{core} {mode} {iterations}, h2 to h5: {both:.1?}");
+            assert!(both[2] > 2.5, "{switch}: {both:?}");
+        }
+    }
+}
+
 /// SW-076: an output serves classes by its schedule, at whatever inputs they wait.
 #[test]
 fn sw_outputs_serve_classes_of_all_inputs_by_their_schedule() {
