@@ -29,6 +29,12 @@ pub(super) fn xoff_point(port: &PortConfig, pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared).min(of_port)
 }
 
+/// What to raise where `groups` full groups of a port, of which this is one, reach Xoff at `xoff` because of what the port may hold.
+fn limit_of_port(port: &PortConfig, pg: &PgConfig, xoff: u64, groups: u64) -> Option<&'static str> {
+    let most = port.ingress_limit? / groups;
+    (xoff == most.saturating_add(pg.reserved)).then_some("ingress_limit of the port")
+}
+
 /// Shared bytes of each lossless group of a port when all of them are full, which its `ingress_limit` leaves them together.
 fn most_of_group(port: &PortConfig) -> u64 {
     let groups = port.pgs.iter().filter(|pg| pg.lossless).count().max(1) as u64;
@@ -171,19 +177,18 @@ pub(super) fn resolve(
             } else if let Some((xoff, p, g)) = first
                 && buffer.shared > 0
                 && kmax >= xoff
-                && once.insert(("wred.xoff", wred.at, queue))
             {
-                let message = format!(
-                    "`{}` marks everything from kmax = {kmax}, but group {g} of port `{}` reaches Xoff at {xoff} even alone: \
+                if once.insert(("wred.xoff", wred.at, queue)) {
+                    let message = format!(
+                        "`{}` marks everything from kmax = {kmax}, but group {g} of port `{}` reaches Xoff at {xoff} even alone: \
                      PFC acts before every frame is marked",
-                    wred.name, ports[p].name
-                );
-                let more = match ports[p].ingress_limit {
-                    Some(limit) if xoff == limit + ports[p].pgs[g].reserved => "ingress_limit of the port",
-                    _ => "buffer.size or dynamic_th",
-                };
-                let remedy = format!("lower kmax below {xoff}, or raise {more}");
-                ctx.warn(wred.at, "wred.xoff", message, remedy);
+                        wred.name, ports[p].name
+                    );
+                    let more = limit_of_port(&ports[p], &ports[p].pgs[g], xoff, 1)
+                        .unwrap_or("buffer.size or dynamic_th");
+                    let remedy = format!("lower kmax below {xoff}, or raise {more}");
+                    ctx.warn(wred.at, "wred.xoff", message, remedy);
+                }
             } else if let Some((xoff, p, g)) = full
                 && buffer.shared > 0
                 && kmin >= xoff
@@ -196,9 +201,12 @@ pub(super) fn resolve(
                     crowd(p).groups,
                     ports[p].name
                 );
+                let groups = ports[p].pgs.iter().filter(|pg| pg.lossless).count();
+                let more =
+                    limit_of_port(&ports[p], &ports[p].pgs[g], xoff, groups as u64).unwrap_or("buffer.size");
                 let remedy =
-                    format!("lower kmin below {xoff}, write it as a share or \"auto\", or raise buffer.size");
-                ctx.warn(wred.at, "wred.crowd", message, remedy);
+                    format!("lower kmin below {xoff}, write it as a share or \"auto\", or raise {more}");
+                ctx.warn(wred.kmin_at, "wred.crowd", message, remedy);
             }
             if wred.wred_drop && lossless && once.insert(("wred.drop", wred.at, queue)) {
                 let message = format!(

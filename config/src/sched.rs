@@ -20,6 +20,8 @@ pub(super) struct Wred {
     pub wred_drop: bool,
     /// Where `kmax` stands, or the profile.
     pub at: Span,
+    /// Where `kmin` does, or the profile.
+    pub kmin_at: Span,
     /// Where `wred_drop` does.
     pub drop_at: Span,
 }
@@ -181,6 +183,7 @@ fn read_wred(ctx: &mut Ctx<'_>, s: &Section<'_>, name: String) -> Wred {
         mark: s.or(ctx, "mark", &MarkPoint::KIND, MarkPoint::Dequeue, "the freshest signal there is").v,
         wred_drop: wred_drop.v,
         at: kmax.span,
+        kmin_at: kmin.span,
         drop_at: wred_drop.span,
     }
 }

@@ -12,7 +12,7 @@ mod watermark;
 
 pub use account::{Limit, alpha_q8};
 pub use params::{MmuError, MmuParams, PgParams, PoolId, QueueParams};
-pub use shared::{Held, Ledger, Mmu, PgView, PoolView, QueueView};
+pub use shared::{Held, Ledger, Mmu, PgView, PoolView, PortView, QueueView};
 pub use watermark::{PERSISTENT, WATERMARK_READERS, Watermark};
 
 use crate::drops::DropReason;

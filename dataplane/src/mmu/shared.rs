@@ -12,7 +12,7 @@ mod xoff_groups;
 
 pub use ledger::Ledger;
 pub use restore::Held;
-pub use views::{PgView, PoolView, QueueView};
+pub use views::{PgView, PoolView, PortView, QueueView};
 
 use super::account::Account;
 use super::params::{MmuParams, PoolId};

@@ -4,7 +4,7 @@ use crate::admin::fdb::address_of;
 use crate::admin::{Fault, verdict};
 use crate::api::documents::{
     ExplainedDown, ExplainedFlood, ExplainedFrame, ExplainedGroup, ExplainedMark, ExplainedMulticast,
-    ExplainedPool, ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
+    ExplainedPool, ExplainedPortLimit, ExplainedTakes, ExplainedVlan, FrameClass, QueueUse,
 };
 use crate::api::{Kind as Of, Parameter, parameter};
 use crate::mcast::McastReading;
@@ -13,7 +13,7 @@ use weir_config::{Config, LagConfig, show_flood_limit};
 use weir_dataplane::drops::DropReason;
 use weir_dataplane::ecn::ONE_Q32;
 use weir_dataplane::explain::{Asked, ControlPool, ExplainError, Explanation, Occupancy, explain};
-use weir_dataplane::mmu::PgView;
+use weir_dataplane::mmu::{PgView, PortView};
 use weir_dataplane::parse::{GROUP_BIT, Kind};
 use weir_dataplane::portset::PortSet;
 use weir_dataplane::storm_control::FloodKind;
@@ -284,6 +284,7 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
     };
     let limit = |bytes: u64| (bytes < u64::MAX >> 3).then_some(bytes);
     let of_one = |share: u64| (share as f64 / ONE_Q32 as f64 * 1e6).round() / 1e6;
+    let of_port = |port: PortView| ExplainedPortLimit { shared_bytes: port.shared, limit_bytes: port.limit };
     let (pools, to) = (&e.pools, e.shown.map(|copy| copy.out));
     ExplainedFrame {
         port: name(asked.port),
@@ -324,6 +325,8 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
                 reserved_bytes: pg.reserved,
                 shared_bytes: pg.shared,
                 limit_bytes: limit(pg.limit),
+                port: pg.port.map(of_port),
+                shared_left_bytes: limit(pg.shared_left()),
                 headroom_bytes: pg.headroom,
                 headroom_size_bytes: pg.headroom_limit,
                 xon_bytes: limit(pg.xon_shared()),
@@ -336,9 +339,11 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
             headroom_size_bytes: pools.headroom_size,
             headroom_free_bytes: pools.headroom_size.saturating_sub(pools.headroom_used),
         },
-        queue: e
-            .shown
-            .map(|copy| QueueUse { used_bytes: copy.queue.used, limit_bytes: limit(copy.queue.limit) }),
+        queue: e.shown.map(|copy| QueueUse {
+            used_bytes: copy.queue.used,
+            limit_bytes: limit(copy.queue.limit),
+            port: copy.queue.port.map(of_port),
+        }),
         verdict: verdict.into(),
         reason: reason.map(|reason| reason.name().into()),
         remedy: reason.map(|reason| reason.remedy().into()),
@@ -369,7 +374,6 @@ fn document(config: &Config, asked: &Asked, e: &Explanation) -> ExplainedFrame {
 /// The document for people.
 pub fn text(d: &ExplainedFrame) -> String {
     let mut grid = Grid::new(&["<what", "<how"]).at_least(&[10]);
-    let limit = |bytes: Option<u64>| bytes.map_or_else(|| "no limit".to_owned(), grouped);
     let mut line = |head: &str, rest: String| {
         grid.push([head.to_owned(), rest]);
     };
@@ -446,6 +450,10 @@ pub fn text(d: &ExplainedFrame) -> String {
                         grouped(g.headroom_size_bytes)
                     ),
                 );
+                if let Some(port) = &g.port {
+                    let (shared, most) = (grouped(port.shared_bytes), grouped(port.limit_bytes));
+                    line("port", format!("its groups hold {shared} of {most} shared (ingress_limit)"));
+                }
                 line(
                     "pool",
                     format!(
@@ -460,7 +468,12 @@ pub fn text(d: &ExplainedFrame) -> String {
         }
     }
     if let Some(queue) = &d.queue {
-        line("queue", format!("holds {} bytes of {}", grouped(queue.used_bytes), limit(queue.limit_bytes)));
+        let of_port = queue.port.as_ref().map_or_else(String::new, |port| {
+            let (shared, most) = (grouped(port.shared_bytes), grouped(port.limit_bytes));
+            format!(", lossy ones of its port {shared} of {most} (egress_limit)")
+        });
+        let (used, most) = (grouped(queue.used_bytes), limit(queue.limit_bytes));
+        line("queue", format!("holds {used} bytes of {most}{of_port}"));
     }
     let verdict = match &d.reason {
         Some(reason) => {
@@ -504,6 +517,10 @@ pub fn text(d: &ExplainedFrame) -> String {
     grid.body()
 }
 
+fn limit(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "no limit".to_owned(), grouped)
+}
+
 /// What the peer is told.
 fn pause(d: &ExplainedFrame, g: &ExplainedGroup) -> String {
     let left = grouped(d.headroom_left_bytes);
@@ -516,13 +533,12 @@ fn pause(d: &ExplainedFrame, g: &ExplainedGroup) -> String {
             )
         }
         (list, _) if list.is_empty() && g.lossless => {
-            let below = g.limit_bytes.unwrap_or(0).saturating_sub(g.shared_bytes);
-            format!("no: {} bytes of shared use below the line", grouped(below))
+            format!("no: {} bytes of shared use below the line", limit(g.shared_left_bytes))
         }
         (list, _) if list.is_empty() => "no: the group is not lossless, or PFC is off".to_owned(),
         (list, true) => format!(
             "the peer is paused already (priority {list}); resumes at {} shared with no headroom in use; {left} bytes of headroom left",
-            g.xon_bytes.map_or_else(|| "no limit".to_owned(), grouped)
+            limit(g.xon_bytes)
         ),
         (list, false) => format!("Xoff for priority {list}; {left} bytes of headroom left"),
     }
@@ -697,6 +713,22 @@ mod tests {
             let told = text(&told);
             assert!(told.contains(text_of) && told.contains(verdict), "{told}");
         }
+        let mut narrow = f.params.clone();
+        narrow.mmu.port_ingress_limit[0] = Some(20_000);
+        let mut seen = Occupancy { groups: vec![Held::default(); 16], ..Occupancy::default() };
+        // Another group of the port has the most of what there is.
+        for (pg, shared) in [(3, 1000), (0, 18_000)] {
+            seen.groups[pg].used = narrow.mmu.pgs[pg].reserved + shared;
+        }
+        let limited = |len: u32| {
+            let asked = question(&format!("port=p0&dscp=26&len={len}"));
+            answer(&f.config, &narrow, &seen, &McastReading::default(), None, &asked).unwrap()
+        };
+        let fits = limited(1000);
+        assert_eq!((fits.verdict.as_str(), fits.takes.shared_bytes), ("admitted", 1000));
+        assert!(text(&fits).contains("its groups hold 19 000 of 20 000 shared"), "{}", text(&fits));
+        assert!(text(&fits).contains("no: 1 000 bytes of shared use below the line"), "{}", text(&fits));
+        assert_eq!(limited(1001).verdict, verdict::XOFF_REACHED);
         let short = text(&ask(&Occupancy::default(), "port=p0&len=13"));
         assert!(short.contains("DROPPED: parse.too_short"), "{short}");
         let mut config = f.config.clone();

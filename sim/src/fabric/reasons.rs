@@ -242,6 +242,12 @@ fn no_pfc(report: &Report, config: &Config, limit: &str) -> Option<String> {
         (true, false) => format!("`static_th`, or {limit}"),
         (false, false) => limit.to_owned(),
     };
+    let is_of_port =
+        |port: &PortConfig| port.ingress_limit.is_some() && port.pgs.iter().any(|pg| pg.lossless);
+    let limit = match config.ports.iter().any(is_of_port) {
+        true => format!("{limit}, or the `ingress_limit` of its port"),
+        false => limit,
+    };
     let (above, most) = fullest(report, |p| p.headroom_peak)?;
     if most.headroom_peak > 0 {
         return Some(format!(
@@ -304,34 +310,36 @@ fn no_mark(report: &Report, config: &Config) -> Option<String> {
     let queues =
         report.ports().flat_map(|(switch, port)| port.marking.iter().map(move |q| (switch, port, q)));
     // The one whose frames were chosen, that went furthest beyond where its own marking begins, or that was the longest.
-    let longest = queues.max_by_key(|(_, _, q)| (q.chosen, q.depth.saturating_sub(q.kmin), q.depth));
-    let Some((switch, port, MarkingQueue { queue, depth, is_alone, kmin, mark, chosen })) = longest else {
+    let longest = queues.max_by_key(|(_, _, q)| (q.chosen, q.depth.saturating_sub(q.begins), q.depth));
+    let Some((switch, port, MarkingQueue { queue, depth, is_alone, begins: point, is_drawn, mark, chosen })) =
+        longest
+    else {
         return Some(
             "Nothing was marked: no queue has a marking profile whose `ecn` its frames have.".into(),
         );
     };
+    let or_chance = if *is_drawn { ", or chance spared those that did" } else { "" };
     let place = format!("queue {queue} of {} port {}", switch.name, port.port);
     let (begins, met) = match mark {
-        MarkPoint::Dequeue => (format!("a frame is marked that leaves more than {kmin} behind"), "left"),
-        MarkPoint::Enqueue => (format!("a frame is marked that finds more than {kmin}"), "found"),
+        MarkPoint::Dequeue => (format!("a frame is marked that leaves more than {point} behind"), "left"),
+        MarkPoint::Enqueue => (format!("a frame is marked that finds more than {point}"), "found"),
     };
     Some(if *chosen > 0 {
         let chosen = counted(*chosen, "frame");
         format!(
             "Nothing was marked although {chosen} of {place} should have been ({begins}): they are not ECN capable."
         )
-    } else if depth <= kmin && *is_alone {
+    } else if depth <= point && *is_alone {
         format!("Nothing was marked: {place} held {depth} bytes at most; {begins}.")
-    } else if depth <= kmin {
+    } else if depth <= point {
         format!("Nothing was marked: {place} held no more than {depth} bytes; {begins}.")
     } else if *is_alone {
         format!(
-            "Nothing was marked although {place} held up to {depth} bytes ({begins}): no frame {met} more, or chance spared those \
-             that did."
+            "Nothing was marked although {place} held up to {depth} bytes ({begins}): no frame {met} more{or_chance}."
         )
     } else {
         format!(
-            "Nothing was marked: no frame of {place} {met} more than {kmin} bytes ({begins}), or chance spared those that did. With what \
+            "Nothing was marked: no frame of {place} {met} more than {point} bytes ({begins}){or_chance}. With what \
              waited beside it, it held up to {depth} bytes."
         )
     })

@@ -354,8 +354,10 @@ pub struct MarkingQueue {
     pub is_alone: bool,
     /// Frames that its marking chose, whether they could be marked or not.
     pub chosen: u64,
-    /// Where marking begins.
-    pub kmin: u64,
+    /// Where marking begins: Kmin, with a `pmax` of 0 Kmax.
+    pub begins: u64,
+    /// Not all that is beyond that is marked.
+    pub is_drawn: bool,
     /// What is compared with that.
     pub mark: MarkPoint,
 }

@@ -243,9 +243,19 @@ fn what_was_not_marked_is_judged_by_bytes_of_frames() {
     assert_eq!(
         why,
         "Nothing was marked although queue 3 of s0 port 2 held up to 62000 bytes (a frame is marked that leaves more than 61999 behind): \
-         no frame left more, or chance spared those that did."
+         no frame left more."
     );
     assert_eq!(said(short, [61_000; 2], byte).0, 2 * 16);
+    // Without chance marking begins at Kmax.
+    let never = play(&format!(
+        "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 3\n{short}[[switch.config.wred]]\nname = \"roce\"\n\
+         kmin = 1000\nkmax = 100000\npmax = \"0%\"\n[[workload]]\nkind = \"incast\"\nto = \"h2\"\n{byte}"
+    ));
+    let why = never.unwrap().why;
+    let says = |why: &String| {
+        why.ends_with("held 62000 bytes at most; a frame is marked that leaves more than 100000 behind.")
+    };
+    assert!(why.iter().any(says), "{why:?}");
     // Acknowledgements of RC Link have no place for a mark. Those that wait do so for a shaper.
     let slow = "name = \"s\"\nstop_time = \"5ms\"\n[topology]\nkind = \"star\"\nhosts = 2\n[host]\nprotocol = \"rclink\"\n\
                 [[workload]]\nkind = \"flow\"\nfrom = \"h0\"\nto = \"h1\"\nbytes = 200000\n[switch.config.buffer]\nsize = \"4MiB\"\n\

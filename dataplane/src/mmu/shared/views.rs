@@ -1,9 +1,19 @@
 //! What readers see of the MMU, and the check that its sums agree with their parts.
 
-use super::{Mmu, resume_point};
+use super::{Mmu, PortLimit, resume_point};
 use crate::mmu::params::PoolId;
 use crate::mmu::watermark::Watermark;
 use crate::mmu::{PgIx, QueueIx};
+use crate::types::PRIORITIES;
+
+/// All priority groups, or all lossy queues, of a port together, where their use of the shared pool is limited. Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortView {
+    /// Held in the shared pool.
+    pub shared: u64,
+    /// Most they may hold of it.
+    pub limit: u64,
+}
 
 /// A priority group as a reader sees it. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +26,8 @@ pub struct PgView {
     pub headroom: u64,
     /// The Dynamic Threshold as it stands now: most the group may hold of the shared pool.
     pub limit: u64,
+    /// Its port; `None`: no limit is on that.
+    pub port: Option<PortView>,
     /// Guaranteed bytes.
     pub reserved: u64,
     /// Most the group may hold in headroom.
@@ -37,6 +49,18 @@ impl PgView {
     pub fn xon_shared(&self) -> u64 {
         self.xon_at.saturating_sub(self.reserved)
     }
+
+    /// Bytes of the shared pool that it may take still.
+    pub fn shared_left(&self) -> u64 {
+        let of_port = self.port.map_or(u64::MAX, |port| port.limit.saturating_sub(port.shared));
+        self.limit.saturating_sub(self.shared).min(of_port)
+    }
+}
+
+/// The limit of the port of a group or queue, where there is one.
+fn port_of(limits: &[PortLimit], ix: u32) -> Option<PortView> {
+    let port = limits.get(ix as usize / PRIORITIES).filter(|port| port.limit < u64::MAX)?;
+    Some(PortView { shared: port.used, limit: port.limit })
 }
 
 /// An egress queue as a reader sees it. Bytes.
@@ -46,6 +70,8 @@ pub struct QueueView {
     pub used: u64,
     /// Most the queue may hold now.
     pub limit: u64,
+    /// Its port; `None`: no limit is on that, or none for queues of its pool.
+    pub port: Option<PortView>,
     /// Peak of `used`, per reader.
     pub peak: Watermark,
 }
@@ -77,6 +103,7 @@ impl Mmu {
             shared: pg.account.shared(),
             headroom: pg.headroom_used,
             limit: pg.account.limit.bytes(free),
+            port: port_of(&self.port_ingress, ix.0),
             reserved: pg.account.reserved,
             headroom_limit: pg.headroom_limit,
             xon_at: resume_point(pg, free),
@@ -96,6 +123,7 @@ impl Mmu {
                 .account
                 .reserved
                 .saturating_add(queue.account.limit.bytes(self.free_egress(queue.pool))),
+            port: port_of(&self.port_egress, ix.0).filter(|_| queue.pool == PoolId::Lossy),
             peak: queue.peak.with(queue.account.used),
         }
     }

@@ -133,6 +133,10 @@ pub struct ExplainedGroup {
     pub shared_bytes: u64,
     /// It may hold of the shared pool; null: no limit.
     pub limit_bytes: Option<u64>,
+    /// All groups of its port together; null: their use of the shared pool has no limit (`ingress_limit`).
+    pub port: Option<ExplainedPortLimit>,
+    /// It may take of the shared pool still; null: no limit.
+    pub shared_left_bytes: Option<u64>,
     /// Held of headroom.
     pub headroom_bytes: u64,
     /// It may hold of headroom.
@@ -141,6 +145,15 @@ pub struct ExplainedGroup {
     pub xon_bytes: Option<u64>,
     /// It has paused its peer.
     pub xoff: bool,
+}
+
+/// The groups or the lossy queues of a port, bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedPortLimit {
+    /// Held of the shared pool.
+    pub shared_bytes: u64,
+    /// They may hold of it.
+    pub limit_bytes: u64,
 }
 
 /// The pools, bytes.
@@ -163,6 +176,8 @@ pub struct QueueUse {
     pub used_bytes: u64,
     /// It may hold; null: no limit.
     pub limit_bytes: Option<u64>,
+    /// All lossy queues of its port together; null: they have no limit (`egress_limit`), or it is lossless.
+    pub port: Option<ExplainedPortLimit>,
 }
 
 /// What a frame takes, bytes.

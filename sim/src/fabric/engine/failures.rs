@@ -48,6 +48,9 @@ pub(super) fn planned(spec: &FabricSpec, plan: &Plan) -> Result<Vec<LinkChange>,
         if let Some(repair) = failure.repair.filter(|repair| repair.0 <= failure.at.0) {
             let must = "after `at`; without it the link stays down";
             faults.add(wrong(".repair", format!("{} ns", repair.0), must));
+        } else if let Some(repair) = failure.repair.filter(|repair| repair.0 >= spec.stop_time.0) {
+            let must = "before `stop_time`, which ends the run; without it the link stays down";
+            faults.add(wrong(".repair", format!("{} ns", repair.0), must));
         }
         for link in links {
             all.push(LinkChange { at: failure.at.0, link, up: false });

@@ -642,7 +642,8 @@ impl Fabric<'_> {
                     depth: node.gauges[i].max.min(charged.unwrap_or(u64::MAX)),
                     is_alone: (0..PRIORITIES).all(|other| other == queue || held(other) == 0),
                     chosen: node.parts.iter().map(|part| part.stats(id).ecn_selected[queue]).sum(),
-                    kmin: wred.kmin,
+                    begins: if wred.pmax == 0 { wred.kmax } else { wred.kmin },
+                    is_drawn: wred.pmax > 0 && wred.kmin < wred.kmax,
                     mark: wred.mark,
                 })
             };
