@@ -147,7 +147,7 @@ lint: setup-demo
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
-	$(CARGO) test --locked -p weir-dataplane --test licences
+	$(CARGO) test --locked -p weir-layout --test licences
 
 clean:
 	$(CARGO) clean
