@@ -88,21 +88,43 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     #[inline]
     pub fn push_as(&mut self, time: u64, order: u64, what: T) -> u32 {
         debug_assert!(time >= self.now);
+        if !self.is_near(time) {
+            return self.push_far(time, order, what);
+        }
+        // Written once, with what comes behind it.
+        let (slot, at) = (Self::slot_of(time), self.spare);
+        let next = self.newest[slot];
+        let at = match self.nodes.get_mut(at as usize) {
+            Some(spare) => {
+                self.spare = spare.next;
+                *spare = Node { time, order, next, what };
+                at
+            }
+            None => self.push_new(Node { time, order, next, what }),
+        };
+        self.newest[slot] = at;
+        if next == NIL {
+            self.mark(slot);
+        }
+        at
+    }
+
+    #[cold]
+    fn push_far(&mut self, time: u64, order: u64, what: T) -> u32 {
         let node = Node { time, order, next: NIL, what };
         let at = match self.nodes.get_mut(self.spare as usize) {
             Some(spare) => std::mem::replace(&mut self.spare, std::mem::replace(spare, node).next),
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() as u32 - 1
-            }
+            None => self.push_new(node),
         };
-        if self.is_near(time) {
-            self.place(at, Self::slot_of(time));
-        } else {
-            self.far.push(Reverse((time, order, at)));
-            self.far_from = self.far_from.min(time);
-        }
+        self.far.push(Reverse((time, order, at)));
+        self.far_from = self.far_from.min(time);
         at
+    }
+
+    #[cold]
+    fn push_new(&mut self, node: Node<T>) -> u32 {
+        self.nodes.push(node);
+        self.nodes.len() as u32 - 1
     }
 
     /// Number of the next event that is asked for.
@@ -163,9 +185,15 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
         let before = std::mem::replace(&mut self.newest[slot % SPAN], at);
         self.nodes[at as usize].next = before;
         if before == NIL {
-            self.words[slot / 64 % WORDS] |= 1 << (slot % 64);
-            self.summary |= 1 << (slot / 64);
+            self.mark(slot);
         }
+    }
+
+    /// There is something in a slot.
+    #[inline]
+    fn mark(&mut self, slot: usize) {
+        self.words[slot / 64 % WORDS] |= 1 << (slot % 64);
+        self.summary |= 1 << (slot / 64);
     }
 
     /// Takes all nodes of a slot, the newest first.
@@ -232,44 +260,58 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
     #[inline(always)]
     pub fn pop_before(&mut self, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         let mut slot = Self::slot_of(self.now);
-        let waits = self.waits();
-        if self.newest[slot] == NIL && !waits {
+        if self.waits() {
+            return self.pop_among(slot, limit);
+        }
+        if self.newest[slot] == NIL {
             slot = self.advance(slot, limit.0)?;
         }
         let newest = self.newest[slot];
-        match self.nodes.get(newest as usize) {
-            Some(&Node { time, order, next: NIL, what }) if !waits => {
-                if (time, order) >= limit {
-                    return None;
-                }
-                self.clear(slot);
-                self.take(newest, time);
-                Some((time, order, what))
-            }
-            _ => self.pop_among(slot, limit),
+        let node = self.nodes.get_mut(newest as usize)?;
+        let (time, order, next, what) = (node.time, node.order, node.next, node.what);
+        if next != NIL {
+            return self.pop_of_two(slot, limit);
         }
+        if (time, order) >= limit {
+            return None;
+        }
+        node.next = std::mem::replace(&mut self.spare, newest);
+        self.now = time;
+        self.clear(slot);
+        Some((time, order, what))
     }
 
-    /// The same if several are of one nanosecond.
+    /// The same if several are of one nanosecond, of which nothing has been put in order. Two are not: the other one stays where it is.
+    #[inline(never)]
+    fn pop_of_two(&mut self, slot: usize, limit: (u64, u64)) -> Option<(u64, u64, T)> {
+        let newest = self.newest[slot];
+        let node = |at: u32| self.nodes.get(at as usize);
+        let (one, other) = (node(newest)?, node(node(newest)?.next)?);
+        if other.next != NIL {
+            return self.pop_among(slot, limit);
+        }
+        let older_first = (other.time, other.order) < (one.time, one.order);
+        let (at, first) = if older_first { (one.next, other) } else { (newest, one) };
+        let (time, order, what) = (first.time, first.order, first.what);
+        if (time, order) >= limit {
+            return None;
+        }
+        if older_first {
+            self.nodes[newest as usize].next = NIL;
+        } else {
+            self.newest[slot] = one.next;
+        }
+        self.take(at, time);
+        Some((time, order, what))
+    }
+
+    /// The same if there are more, or some are in order.
     #[inline(never)]
     fn pop_among(&mut self, slot: usize, limit: (u64, u64)) -> Option<(u64, u64, T)> {
         if self.newest[slot] != NIL {
-            let newest = self.clear(slot);
-            if !self.waits() {
-                let mut due = std::mem::take(&mut self.due);
-                due.extend(self.listed(newest));
-                // Most are asked for in the order in which they happen.
-                if !due.is_sorted_by(|a, b| a > b) {
-                    due.sort_unstable_by(|a, b| b.cmp(a));
-                }
-                self.due = due;
-            } else {
-                let mut late = std::mem::take(&mut self.late);
-                late.extend(self.listed(newest).map(Reverse));
-                self.late = late;
-            }
+            self.gather(slot);
         }
-        let (time, order, first) = self.first_due()?;
+        let (time, order, first) = if self.late.is_empty() { *self.due.last()? } else { self.first_due()? };
         if (time, order) >= limit {
             return None;
         }
@@ -281,6 +323,24 @@ impl<T: Copy, const SHIFT: u32> EventQueue<T, SHIFT> {
         let what = self.nodes[first as usize].what;
         self.take(first, time);
         Some((time, order, what))
+    }
+
+    /// What is in a slot is put in order, or joins what has come late.
+    fn gather(&mut self, slot: usize) {
+        let newest = self.clear(slot);
+        if self.waits() {
+            let mut late = std::mem::take(&mut self.late);
+            late.extend(self.listed(newest).map(Reverse));
+            self.late = late;
+            return;
+        }
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(self.listed(newest));
+        // Most are asked for in the order in which they happen.
+        if !due.is_sorted_by(|a, b| a > b) {
+            due.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        self.due = due;
     }
 
     /// Node `at` happens now.
