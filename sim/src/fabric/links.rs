@@ -41,12 +41,17 @@ impl Direction {
     }
 }
 
-/// What its sender knows of a direction.
+/// What its sender knows of a direction: all that a frame needs that is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub transmitter: Transmitter,
     /// Earliest call its sender asked for.
     pub wake: Ps,
+    /// As it is laid out.
+    pub from: End,
+    pub to: End,
+    /// From the beginning of a transmission to the effect of the frame, but for the time its bits take; of a pause frame.
+    pub spans: [Ps; 2],
     pub carried: u64,
     pub bytes: u64,
     /// Its end of transmission is in the event queue: somebody waits for it.
@@ -68,20 +73,24 @@ pub(super) fn directions(plan: &Plan) -> Vec<Direction> {
     plan.links.iter().flat_map(Direction::both).collect()
 }
 
-/// The lines of all [`directions`], in a run with this seed.
-pub(super) fn lines(plan: &Plan, seed: u64) -> impl Iterator<Item = Line> {
+/// The lines of all [`directions`], in a run of `spec`.
+pub(super) fn lines(plan: &Plan, spec: &FabricSpec) -> impl Iterator<Item = Line> {
     let chance = |share: f64| (share * 4_294_967_296.0) as u64;
     plan.links.iter().enumerate().flat_map(move |(number, link)| {
-        [2 * number, 2 * number + 1].map(|dir| Line {
+        let [there, back] = Direction::both(link);
+        [(2 * number, there), (2 * number + 1, back)].map(|(dir, laid)| Line {
             transmitter: Transmitter::new(link.spec.rate.0),
             wake: Ps::MAX,
+            from: laid.from,
+            to: laid.to,
+            spans: [false, true].map(|is_pause| laid.span(spec, plan.hosts, is_pause)),
             carried: 0,
             bytes: 0,
             freeing: false,
             failures: 0,
             loss: chance(link.spec.loss),
             pause_loss: chance(link.spec.pause_loss),
-            lots: lots::stream(seed, lots::LOSS, dir),
+            lots: lots::stream(spec.seed, lots::LOSS, dir),
             lost: 0,
             lost_down: 0,
             lost_pauses: 0,

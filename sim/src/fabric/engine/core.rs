@@ -266,13 +266,14 @@ impl Fabric<'_> {
     }
 
     /// Something may be able to cross: the next slot is due.
-    #[inline]
+    #[inline(always)]
     pub(super) fn kick_core(&mut self, s: usize) {
         if self.switches[s].core.is_some() {
             self.expect_slot(s);
         }
     }
 
+    #[inline(never)]
     fn expect_slot(&mut self, s: usize) {
         let now = self.now;
         let Some(core) = &mut self.switches[s].core else { return };

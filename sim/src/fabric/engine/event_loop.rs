@@ -283,7 +283,7 @@ impl Fabric<'_> {
         if line.wake <= self.now {
             line.wake = Ps::MAX;
         }
-        let node = self.dirs[dir].from.node;
+        let node = line.from.node;
         if node >= self.plan.hosts {
             self.run_switch_timers(node - self.plan.hosts);
             self.kick_core(node - self.plan.hosts);
@@ -317,10 +317,11 @@ impl Fabric<'_> {
         if self.spec.host.protocol == Protocol::Rclink {
             self.read(dir);
         }
-        if self.lines[dir].transmitter.free() > self.now {
+        let line = &self.lines[dir];
+        if line.transmitter.free() > self.now {
             return self.await_free(dir);
         }
-        let from = self.dirs[dir].from;
+        let from = line.from;
         match from.node.checked_sub(self.plan.hosts) {
             None => self.transmit_from_host(dir, from.node),
             Some(s) => self.transmit_from_switch(dir, s, from.port),
@@ -343,6 +344,7 @@ impl Fabric<'_> {
         }
     }
 
+    #[inline(never)]
     fn transmit_from_host(&mut self, dir: usize, at: usize) {
         let ns = self.ns();
         let mut host = &mut self.hosts[at];
@@ -373,6 +375,7 @@ impl Fabric<'_> {
         self.schedule_next_wake(dir, next);
     }
 
+    #[inline(never)]
     fn transmit_from_switch(&mut self, dir: usize, s: usize, at: usize) {
         let (ns, port) = (self.ns(), PortId(at as u16));
         if self.switches[s].core.is_some() {
@@ -507,12 +510,13 @@ impl Fabric<'_> {
 
     /// Puts a frame on the wire now.
     pub(super) fn start_transmission(&mut self, dir: usize, frame: SimFrame) {
-        let (d, line, [span, span_of_pause]) = (&self.dirs[dir], &mut self.lines[dir], self.spans[dir]);
+        let line = &mut self.lines[dir];
+        let (rate, to) = (line.transmitter.rate(), line.to.node);
         let len = frame.len() as u64;
         // Who has an address is no pause frame.
         let is_pause = frame.to().is_none() && is_mac_control(frame.bytes());
-        let begin = self.now + if is_pause { span_of_pause } else { span };
-        let tail = begin + d.rate.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
+        let begin = self.now + line.spans[usize::from(is_pause)];
+        let tail = begin + rate.takes(len.max(MIN_FRAME_BYTES) + FCS_AND_PREAMBLE);
         line.transmitter.occupy(self.now, wire_bytes(len));
         line.carried += 1;
         line.bytes += wire_bytes(len);
@@ -524,13 +528,12 @@ impl Fabric<'_> {
         if lost {
             return;
         }
-        let cuts_through = self.spec.switch.forwarding == Forwarding::CutThrough
-            && !is_pause
-            && d.to.node >= self.plan.hosts;
-        let head = if cuts_through { begin + d.rate.takes(HEAD_BYTES) } else { tail };
+        let cuts_through =
+            self.spec.switch.forwarding == Forwarding::CutThrough && !is_pause && to >= self.plan.hosts;
+        let head = if cuts_through { begin + rate.takes(HEAD_BYTES) } else { tail };
         let (is_head, time, dir) = (head < tail, head.min(tail), dir as u32);
         if let Some(membership) = &mut self.membership
-            && let Some(group) = membership.other(d.to.node)
+            && let Some(group) = membership.other(to)
         {
             let message = Message::Frame { time, tail, dir, is_head, frame };
             return membership.send(group, self.queue.asked_elsewhere(), message);
@@ -599,7 +602,8 @@ impl Fabric<'_> {
                 self.arrived(&arrival);
             }
             self.note_acknowledged(to.node);
-            return self.try_transmit(self.out[to.node][0]);
+            // It has one port, and this is the other direction of its link.
+            return self.try_transmit(dir ^ 1);
         }
         let s = to.node - self.plan.hosts;
         if frame.to().is_none() && !is_mac_control(frame.bytes()) {
@@ -624,12 +628,13 @@ impl Fabric<'_> {
         if let Some(port) = egress {
             self.measure(s, port);
         }
+        let back = dir ^ 1;
         if due {
-            self.try_transmit(self.out[to.node][to.port]);
+            self.try_transmit(back);
         }
         self.kick_core(s);
         // A pause frame ends or begins something at the port it came in by.
-        self.try_transmit(self.out[to.node][egress.unwrap_or(to.port)]);
+        self.try_transmit(egress.map_or(back, |port| self.out[to.node][port]));
     }
 
     /// A frame is about to be admitted to switch `s`, and may leave it by these ports: its account says so.

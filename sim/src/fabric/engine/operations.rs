@@ -57,11 +57,15 @@ impl Fabric<'_> {
     }
 
     /// Ends what the sending of flows by `host` has become complete of.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_acknowledged(&mut self, host: usize) {
-        while self.operations.follows_sends()
-            && let Some(flow) = self.hosts[host].poll_completed()
-        {
+        if self.operations.follows_sends() {
+            self.end_sends(host);
+        }
+    }
+
+    fn end_sends(&mut self, host: usize) {
+        while let Some(flow) = self.hosts[host].poll_completed() {
             self.operations.acknowledged(flow, self.now, &mut |at, due| self.queue.push(at, due.into()));
         }
     }

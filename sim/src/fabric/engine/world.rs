@@ -187,8 +187,6 @@ pub(super) struct Fabric<'a> {
     /// Bits of an address that tell hosts apart.
     pub(super) address_mask: u64,
     pub(super) dirs: Arc<[Direction]>,
-    /// Of each: from the beginning of a transmission to the effect of the frame, but for the time its bits take; of a pause frame.
-    pub(super) spans: Arc<[[Ps; 2]]>,
     /// What is known of each by who sends on it.
     pub(super) lines: Held<Box<Line>>,
     /// Outgoing direction of every port of every node.
@@ -302,11 +300,7 @@ impl<'a> Fabric<'a> {
         let switches = (plan.hosts..plan.names.len()).map(build).collect::<Result<Held<_>, FabricError>>()?;
         let warnings = configs.warnings;
         let dirs = directions(&plan);
-        let spans = dirs
-            .iter()
-            .map(|dir| [false, true].map(|is_pause| dir.span(spec, plan.hosts, is_pause)))
-            .collect();
-        let lines = lines(&plan, spec.seed).map(Box::new).collect();
+        let lines = lines(&plan, spec).map(Box::new).collect();
         let out = outgoing(&plan);
         let configs: Vec<&Config> = switches.iter().map(|s| &*s.config).collect();
         let obeyed = (0..plan.hosts).map(|host| match there[host] {
@@ -361,7 +355,6 @@ impl<'a> Fabric<'a> {
             owners: owners.into(),
             address_mask,
             dirs: dirs.into(),
-            spans,
             lines,
             out: out.into(),
             hosts,

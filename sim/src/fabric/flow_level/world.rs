@@ -187,7 +187,7 @@ impl<'a> World<'a> {
             spec,
             routes,
             out: outgoing(&plan),
-            lines: lines(&plan, spec.seed).collect(),
+            lines: lines(&plan, spec).collect(),
             plan,
             rates,
             contention: vec![Contention { since: NEVER, total: 0 }; dirs.len()],

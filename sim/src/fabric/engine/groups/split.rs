@@ -63,7 +63,6 @@ impl<'a> Fabric<'a> {
             owners: Arc::clone(&self.owners),
             address_mask: self.address_mask,
             dirs: Arc::clone(&self.dirs),
-            spans: Arc::clone(&self.spans),
             lines,
             out: Arc::clone(&self.out),
             hosts,
