@@ -245,8 +245,17 @@ impl HeaderFrame {
         self.have = self.have.max(SACK_END as u8);
     }
 
-    /// Completes a data frame made by [`Route::data`].
-    pub(super) fn set_data(&mut self, opcode: Opcode, psn: Psn, ack_req: bool, payload: u16) {
+    /// Completes a data frame made by [`Route::data`], but for its [length](Self::set_payload).
+    #[inline]
+    pub(super) fn set_data(&mut self, opcode: Opcode, psn: Psn, ack_req: bool) {
+        let b = &mut self.bytes;
+        b[BTH] = opcode.0;
+        b[BTH + 8] = u8::from(ack_req) << 7;
+        b[BTH + 9..END].copy_from_slice(&psn.get().to_be_bytes()[1..]);
+    }
+
+    /// So much payload is in a data frame made by [`Route::data`].
+    pub(super) fn set_payload(&mut self, payload: u16) {
         let pad = payload.wrapping_neg() & 3;
         let ip_len = usize::from(payload) + usize::from(pad) + IP_OVERHEAD;
         let b = &mut self.bytes;
@@ -255,10 +264,7 @@ impl HeaderFrame {
         let sum = ip_checksum(&b[IP..UDP]);
         b[IP + 10..IP + 12].copy_from_slice(&sum.to_be_bytes());
         b[UDP + 4..UDP + 6].copy_from_slice(&((ip_len - (UDP - IP)) as u16).to_be_bytes());
-        b[BTH] = opcode.0;
         b[BTH + 1] = b[BTH + 1] & 0xcf | (pad as u8) << 4;
-        b[BTH + 8] = u8::from(ack_req) << 7;
-        b[BTH + 9..END].copy_from_slice(&psn.get().to_be_bytes()[1..]);
         self.len = (IP + ip_len) as u16;
     }
 }

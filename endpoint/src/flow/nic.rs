@@ -69,6 +69,8 @@ pub struct Nic {
     carried: Option<Stamp>,
     /// The flow whose last packet was sent last, until somebody asks.
     left: Option<u32>,
+    /// See [`Nic::is_as_told`].
+    as_told: bool,
 }
 
 /// Notes the flows that have become complete at their sender.
@@ -95,6 +97,7 @@ impl Nic {
             completed: VecDeque::new(),
             carried: None,
             left: None,
+            as_told: false,
         }
     }
 
@@ -108,6 +111,7 @@ impl Nic {
     /// # Errors
     /// DCQCN parameters that contradict one another.
     pub fn send(&mut self, flow: Flow, route: &Route) -> Result<(), DcqcnError> {
+        self.as_told = false;
         let sender = Sender::new(flow, route)?;
         self.turns.join(self.senders.len() as u32);
         self.senders.push(sender);
@@ -125,6 +129,7 @@ impl Nic {
 
     /// One more flow over the queue pair that is sender number `at`.
     pub fn send_more(&mut self, at: u32, flow: Flow) {
+        self.as_told = false;
         let sender = &mut self.senders[at as usize];
         if sender.is_done() {
             self.turns.join(at);
@@ -148,6 +153,7 @@ impl Nic {
 
     /// The adapters of its sending ends, in the order they were added; `None` of those that have none.
     pub fn rate_controllers_mut(&mut self) -> Vec<Option<&mut RateController>> {
+        self.as_told = false;
         (0..self.senders.len() as u32).for_each(|sender| self.turns.change(sender));
         self.senders.iter_mut().map(Sender::rate_controller_mut).collect()
     }
@@ -170,6 +176,7 @@ impl Nic {
 
     /// Takes a frame (at least its headers) from the wire, with what it carries for an algorithm.
     pub fn handle_frame(&mut self, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) -> Option<Arrival> {
+        let as_told = std::mem::take(&mut self.as_told);
         if is_mac_control(bytes) {
             self.reaction.receive(bytes, now);
             return None;
@@ -182,7 +189,7 @@ impl Nic {
         if headers.syndrome.is_some() || headers.opcode == Opcode::CNP {
             match self.senders.get_mut(at) {
                 Some(sender) => {
-                    sender.on_answer(&headers, bytes, stamp, now);
+                    self.as_told = sender.on_answer(&headers, bytes, stamp, now) && as_told;
                     self.turns.change(headers.qpn);
                     note_completed(&mut self.completed, sender);
                     if sender.is_done() {
@@ -206,6 +213,7 @@ impl Nic {
         if after.1 && !before.1 {
             self.cnps.push_back(headers.qpn);
         }
+        self.as_told = as_told && after == before;
         arrival
     }
 
@@ -235,12 +243,13 @@ impl Nic {
 
     /// The cable is cut: nothing the link partner said holds any more.
     pub fn lose_carrier(&mut self, now: Nanos) {
+        self.as_told = false;
         self.reaction.link_down(now);
     }
 
     /// The next frame to put on the wire at `now`. It counts as sent: call only when the link is free.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<HeaderFrame> {
-        self.carried = None;
+        (self.carried, self.as_told) = (None, false);
         let paused = self.reaction.paused_mask(now);
         let held = |priority: u8| paused >> priority & 1 == 1;
         if !held(self.config.cnp.priority)
@@ -346,6 +355,14 @@ impl Nic {
         }
         self.hear_changes();
         next = next.min(self.turns.due(paused, resume));
+        self.as_told = next > now;
         (next != NEVER).then(|| next.max(now))
+    }
+
+    /// Nothing has happened since [`Nic::next_transmit`] was asked last that lets it send sooner than that has said: who waits until
+    /// then need not ask again.
+    #[inline]
+    pub fn is_as_told(&self) -> bool {
+        self.as_told
     }
 }

@@ -175,6 +175,8 @@ pub struct Sender {
     /// `None`: something has changed since it was reckoned.
     due: Option<Due>,
     template: HeaderFrame,
+    /// What the template has for a payload, bytes; 0: none yet.
+    carried: u16,
     control: Option<Box<dyn CongestionControl>>,
     /// Packets of a work request; 0: nothing counts them.
     request: u64,
@@ -231,6 +233,7 @@ impl Sender {
             due: None,
             repair,
             template: route.data(flow.class()),
+            carried: 0,
             control,
             request,
             messages: Vec::with_capacity(1),
@@ -488,6 +491,12 @@ impl Sender {
                 (opcode, last || ends_request || (packet + 1).is_multiple_of(every))
             }
         };
+        // Nearly all have the same length, and what follows from that is there.
+        let carried = flow.payload_of(packet) + flow.pace.header_bytes();
+        if carried != self.carried {
+            self.carried = carried;
+            self.template.set_payload(carried);
+        }
         let mut frame = self.template;
         let psn = self.flight.psn(number);
         let again = lost.is_some() || self.flight.sent();
@@ -503,7 +512,7 @@ impl Sender {
                 repair.asks(number, now);
             }
         }
-        frame.set_data(opcode, psn, ack_req, flow.payload_of(packet) + flow.pace.header_bytes());
+        frame.set_data(opcode, psn, ack_req);
         self.sent_at = now;
         self.left = last.then_some(flow.id);
         let sent = &mut self.messages[at].sent;
@@ -532,15 +541,34 @@ impl Sender {
         frame
     }
 
-    /// An answer or a CNP arrived, in the frame `bytes`.
+    /// An answer or a CNP arrived, in the frame `bytes`. `true`: it has nothing to do sooner than it said before that.
+    #[must_use]
     pub(super) fn on_answer(
         &mut self,
         headers: &PacketHeaders,
         bytes: &[u8],
         stamp: Option<&Stamp>,
         now: Nanos,
-    ) {
-        self.due = None;
+    ) -> bool {
+        let before = (self.due.take(), self.flight.next());
+        self.hear(headers, bytes, stamp, now);
+        // What limits how much is in flight, and what was lost, may let it go on; an acknowledgement does nothing else for it than
+        // to put off a timer.
+        let limited = self.repair.is_some() || self.request > 0 || matches!(self.flow().pace, Pace::Acks(_));
+        match before {
+            (Some(due), next)
+                if !limited
+                    && next == self.flight.next()
+                    && matches!(headers.syndrome, Some(Syndrome::Ack(_))) =>
+            {
+                self.due = Some(Due { timer: self.next_timer(), ..due });
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn hear(&mut self, headers: &PacketHeaders, bytes: &[u8], stamp: Option<&Stamp>, now: Nanos) {
         let Some(syndrome) = headers.syndrome else {
             self.oldest().cnps += 1;
             if let Some(control) = &mut self.control {

@@ -195,6 +195,12 @@ impl Host {
         if let Self::Roce(host) = self { Some(host) } else { None }
     }
 
+    /// The queue pairs of a RoCEv2 host that has no ranks: what it sends is theirs.
+    #[inline]
+    pub fn only_flows(&mut self) -> Option<&mut Nic> {
+        if let Self::Roce(host) = self { host.only_flows() } else { None }
+    }
+
     /// Queue pairs of a RoCEv2 host.
     pub fn nic(&self) -> Option<&Nic> {
         if let Self::Roce(host) = self { Some(&host.nic) } else { None }
@@ -398,6 +404,12 @@ impl Host {
             Self::RcLink(nic) => nic.next_transmit(now),
             Self::Engine(port) => port.next_transmit(now),
         }
+    }
+
+    /// Nothing has happened since [`Self::next_transmit`] was asked last that lets it send sooner than that has said, for certain.
+    #[inline]
+    pub fn is_as_told(&self) -> bool {
+        matches!(self, Self::Roce(host) if host.is_as_told())
     }
 
     /// What its sending end `at` has done for its flow `nth`, and the rate it may send at.

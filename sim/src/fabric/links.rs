@@ -130,6 +130,12 @@ impl Line {
         }
     }
 
+    /// It is free, and who sends on it is called some time after `ns`, the whole nanosecond of `now`.
+    #[inline]
+    pub fn waits(&self, now: Ps, ns: u64) -> bool {
+        self.transmitter.free() <= now && !self.freeing && self.wake > ns.saturating_mul(PS)
+    }
+
     /// Whether it has failed.
     pub fn is_down(&self) -> bool {
         self.failures > 0

@@ -65,6 +65,15 @@ impl Short {
         Some(Self { have: have as u8, len: len.to_ne_bytes(), bytes })
     }
 
+    /// `false`: that has more headers than there is room for, and nothing is changed.
+    #[inline]
+    fn become_like(&mut self, frame: &HeaderFrame) -> bool {
+        let have = frame.bytes().len();
+        let Some(bytes) = frame.head().filter(|_| have <= SHORT) else { return false };
+        (self.have, self.len, self.bytes) = (have as u8, (frame.len() as u16).to_ne_bytes(), *bytes);
+        true
+    }
+
     #[inline]
     fn len(&self) -> usize {
         u16::from_ne_bytes(self.len).into()
@@ -115,7 +124,7 @@ impl Inner {
             Body::Headers(frame) => frame.into(),
             Body::Whole(bytes) => Kept::Whole(bytes),
         };
-        let Address { host, flow } = to.unwrap_or(Address { host: NO_HOST, flow: 0 });
+        let Address { host, flow } = to.unwrap_or(Address::NONE);
         Self { body, extras: None, flow, host, egress: NO_PORT }
     }
 }
@@ -138,16 +147,28 @@ impl Spares {
     const MOST: usize = 1024;
 
     /// [`SimFrame::new`].
-    #[inline]
-    pub fn frame(&mut self, body: impl Into<Body>, to: Option<Address>) -> SimFrame {
-        let inner = Inner::new(body.into(), to);
-        match self.0.pop() {
-            Some(mut frame) => {
-                *frame.0 = inner;
-                frame
-            }
-            None => SimFrame(Box::new(inner)),
+    pub fn frame(&mut self, body: Body, to: Option<Address>) -> SimFrame {
+        match body {
+            Body::Headers(frame) => self.headers(&frame, to),
+            whole @ Body::Whole(_) => SimFrame::new(whole, to),
         }
+    }
+
+    /// The same of headers and a length.
+    #[inline]
+    pub fn headers(&mut self, headers: &HeaderFrame, to: Option<Address>) -> SimFrame {
+        let Some(mut frame) = self.0.pop() else { return SimFrame::new(*headers, to) };
+        let inner = &mut *frame.0;
+        // Nearly all are short, after short ones.
+        if let Kept::Short(short) = &mut inner.body
+            && short.become_like(headers)
+        {
+            let Address { host, flow } = to.unwrap_or(Address::NONE);
+            (inner.flow, inner.host, inner.egress, inner.extras) = (flow, host, NO_PORT, None);
+        } else {
+            *inner = Inner::new((*headers).into(), to);
+        }
+        frame
     }
 
     /// Nobody needs `frame` any more.
@@ -164,6 +185,11 @@ impl Spares {
 pub(super) struct Address {
     pub host: u32,
     pub flow: u64,
+}
+
+impl Address {
+    /// That of nobody.
+    const NONE: Self = Self { host: NO_HOST, flow: 0 };
 }
 
 impl SimFrame {

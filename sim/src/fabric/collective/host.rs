@@ -45,6 +45,12 @@ impl RoceHost {
         self.ranks.get_mut(at).into_iter().for_each(Rank::begin);
     }
 
+    /// Its flows, if it has no ranks.
+    #[inline]
+    pub fn only_flows(&mut self) -> Option<&mut Nic> {
+        self.ranks.is_empty().then_some(&mut self.nic)
+    }
+
     pub fn handle_frame(&mut self, frame: &SimFrame, now: Nanos) -> Option<Arrival> {
         let bytes = frame.bytes();
         if frame.is_whole() {
@@ -59,9 +65,6 @@ impl RoceHost {
     }
 
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Body> {
-        if self.ranks.is_empty() {
-            return self.nic.poll_transmit(now).map(Body::Headers);
-        }
         let all = self.ranks.len() + 1;
         (0..all).find_map(|step| {
             let at = (self.turn + step) % all;
@@ -80,6 +83,12 @@ impl RoceHost {
         }
         let ranks = self.ranks.iter().filter_map(|rank| rank.next_transmit(now)).min();
         self.nic.next_transmit(now).into_iter().chain(ranks).min()
+    }
+
+    /// Nothing has happened since [`Self::next_transmit`] was asked last that lets it send sooner than that has said.
+    #[inline]
+    pub fn is_as_told(&self) -> bool {
+        self.ranks.is_empty() && self.nic.is_as_told()
     }
 
     /// A failure that time has brought to a rank.

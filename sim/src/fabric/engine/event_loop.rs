@@ -344,14 +344,28 @@ impl Fabric<'_> {
         }
     }
 
+    /// The next frame of a host, if it has one to send.
+    #[inline]
+    fn poll_host(&mut self, at: usize) -> Option<SimFrame> {
+        let ns = self.ns();
+        if let Some(nic) = self.hosts[at].only_flows() {
+            let frame = nic.poll_transmit(ns)?;
+            let to = self.address(frame.bytes());
+            return Some(self.spares.headers(&frame, to));
+        }
+        let frame = self.hosts[at].poll_transmit(ns)?;
+        let to = self.address(frame.bytes());
+        Some(self.spares.frame(frame, to))
+    }
+
     #[inline(never)]
     fn transmit_from_host(&mut self, dir: usize, at: usize) {
         let ns = self.ns();
+        let polled = self.poll_host(at);
         let mut host = &mut self.hosts[at];
-        if let Some(frame) = host.poll_transmit(ns) {
+        if let Some(frame) = polled {
             let (stamp, sends_once, left) = (host.carried(), host.sends_once(), host.take_left());
-            let to = self.address(frame.bytes());
-            let mut frame = self.spares.frame(frame, to).carrying(stamp);
+            let mut frame = frame.carrying(stamp);
             if self.latency.is_some() {
                 let (tx, delay) = (self.spec.host.tx_delay.0 * PS, self.dirs[dir].delay);
                 frame.set_journey(Journey::new(dir, self.now, tx, delay));
@@ -603,7 +617,11 @@ impl Fabric<'_> {
             }
             self.note_acknowledged(to.node);
             // It has one port, and this is the other direction of its link.
-            return self.try_transmit(dir ^ 1);
+            let back = dir ^ 1;
+            if self.hosts[to.node].is_as_told() && self.lines[back].waits(self.now, ns) {
+                return;
+            }
+            return self.try_transmit(back);
         }
         let s = to.node - self.plan.hosts;
         if frame.to().is_none() && !is_mac_control(frame.bytes()) {
