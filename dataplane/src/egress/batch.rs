@@ -119,6 +119,17 @@ impl<F: Frame> FrameBatch<F> {
         self.frames.push(first, self.len);
     }
 
+    /// Makes an empty batch one of this header, the last of its list, with this frame and what it comes to.
+    #[inline(always)]
+    pub(super) fn hold(&mut self, header: &BatchHeader, held_ns: Nanos, frame: F, totals: BatchTotals) {
+        self.become_last(header, held_ns);
+        let len = totals.bytes as u16;
+        (self.bytes, self.padding, self.charge) = (totals.bytes, padding(len), totals.charge);
+        (self.len, self.mixed) = (len, 0);
+        self.set_ce(header.ecn.of(&frame).is_ce().into());
+        self.frames.push(frame, len);
+    }
+
     /// Makes an empty batch one of this header, the last of its list.
     #[inline(always)]
     fn become_last(&mut self, header: &BatchHeader, held_ns: Nanos) {

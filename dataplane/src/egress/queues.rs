@@ -216,6 +216,12 @@ impl<F: Frame> Queues<F> {
         self.carried.get(first..first + self.ports).unwrap_or(&[])
     }
 
+    /// So many bytes of `input` pass a queue of an output that is empty.
+    #[inline(always)]
+    pub fn passes(&mut self, input: PortId, out: PortId, bytes: u64) {
+        self.carried[out.index() * self.ports + input.index()] += bytes;
+    }
+
     /// Takes a free batch, not yet in a queue.
     #[inline(always)]
     fn take_free(&mut self) -> Option<u32> {
@@ -269,6 +275,23 @@ impl<F: Frame> Queues<F> {
         }
         list.tail = ix;
         Ok(())
+    }
+
+    /// A list of one frame, which comes when its queue has been held for so long, and its totals: to be added to no more.
+    ///
+    /// # Errors
+    /// The frame, when no batch is free.
+    #[inline(always)]
+    pub fn list_of(
+        &mut self,
+        header: &BatchHeader,
+        held_ns: Nanos,
+        frame: F,
+        totals: BatchTotals,
+    ) -> Result<BatchList, F> {
+        let Some(ix) = self.take_free() else { return Err(frame) };
+        self.batches[ix as usize].hold(header, held_ns, frame, totals);
+        Ok(BatchList { head: ix, tail: ix })
     }
 
     /// Adds up the frames that were put into a list, each charged `charge_of(its length)`.
@@ -447,9 +470,8 @@ impl<F: Frame> Queues<F> {
             self.active[queue_ix].frames += 1;
             return Ok(false);
         }
-        let mut list = BatchList::NONE;
-        self.extend(&mut list, &header, meta.held_ns, frame)?;
-        let totals = self.seal(&list, |_| charge);
+        let totals = BatchTotals { frames: 1, bytes: len.into(), charge };
+        let list = self.list_of(&header, meta.held_ns, frame, totals)?;
         Ok(self.append(input, out, queue, &list, totals))
     }
 

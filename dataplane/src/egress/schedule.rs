@@ -241,6 +241,22 @@ impl Scheduler {
         }
     }
 
+    /// Some queue has a rate.
+    #[inline(always)]
+    pub fn has_rates(&self) -> bool {
+        self.rates.is_some()
+    }
+
+    /// A frame comes to a port where nothing waits, and leaves it at once: [`Self::wake`], [`Self::refill`], [`Self::pick`] and
+    /// [`Self::sent`]. Only if no queue has a rate.
+    #[inline(always)]
+    pub fn passes(&mut self, queue: usize, wire_bytes: u64, now: Nanos) {
+        debug_assert!(!self.has_rates());
+        self.wake(queue);
+        self.refill(now);
+        self.sent_in_turn(queue, 1, wire_bytes, wire_bytes);
+    }
+
     /// The queue to serve among those whose bit is set in `ready`, if any may send now.
     #[inline(always)]
     pub fn pick(&mut self, ready: u8) -> Option<QueuePick> {

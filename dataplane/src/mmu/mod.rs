@@ -68,6 +68,14 @@ pub trait Admission {
         false
     }
 
+    /// A frame is charged to its group and queue and at once given back, where [`Admission::admit`] would admit it without Xoff, and
+    /// nobody waits to go on. `false`: nothing has happened, and it is to be charged.
+    #[inline(always)]
+    fn pass(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        let _ = (pg, queue, bytes);
+        false
+    }
+
     /// Charges a frame to its priority group alone; its queues are charged copy by copy with
     /// [`Admission::admit_egress`], or by the lcore that owns them.
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> AdmitVerdict;

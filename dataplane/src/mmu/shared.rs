@@ -371,6 +371,29 @@ impl Admission for Mmu {
         self.plain && self.admit_well_within(pg.0 as usize, queue.0 as usize, u64::from(bytes))
     }
 
+    // What is noted is what there was while it was here, as when it is released.
+    #[inline]
+    fn pass(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        let (free, bytes) = (self.free_shared(), u64::from(bytes));
+        let (pg, queue) = (&mut self.pgs[pg.0 as usize], &mut self.queues[queue.0 as usize]);
+        let pool = queue.pool as usize;
+        let free_egress =
+            self.egress_size[pool].saturating_sub(self.egress_used[pool] + self.others_egress[pool]);
+        let (mut group, mut own) = (pg.account, queue.account);
+        let Some(growth) = group.take_well_within(bytes, free) else { return false };
+        if !self.plain
+            || pg.xoff
+            || pg.headroom_used > 0
+            || own.take_well_within(bytes, free_egress).is_none()
+        {
+            return false;
+        }
+        queue.peak.note(own.used);
+        pg.shared_peak.note(group.shared());
+        self.shared_peak.note(self.shared_used + growth + self.others_shared);
+        true
+    }
+
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> AdmitVerdict {
         self.ingress(pg.0 as usize, u64::from(bytes))
     }

@@ -9,11 +9,11 @@ use super::stage::Staged;
 use super::transmit::Departure;
 use super::{Observer, OwnPort, Switch};
 use crate::drops::DropReason;
-use crate::egress::{BatchList, BatchTotals, Meta};
+use crate::egress::{BatchTotals, Meta};
 use crate::frame::Frame;
-use crate::mmu::Admission;
+use crate::mmu::{Admission, PgIx, QueueIx};
 use crate::rng::Rng;
-use crate::types::{Burst, Nanos, PRIORITIES, PortId};
+use crate::types::{Burst, Nanos, PRIORITIES, PortId, wire_bytes};
 
 /// A frame that has left its queue, and has its line before it.
 #[derive(Debug)]
@@ -60,12 +60,61 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         if !self.admit_all(charged, decision.pg(), queue, totals) {
             return self.admit_one(charged, out, frame, Meta { header, len, held_ns });
         }
-        let mut list = BatchList::NONE;
         // There is room.
-        if self.queues.extend(&mut list, &header, held_ns, frame).is_ok() {
-            self.queues.seal(&list, |_| totals.charge);
+        if let Ok(list) = self.queues.list_of(&header, held_ns, frame, totals) {
             self.append(port, out, queue, &list, totals);
         }
+    }
+
+    /// [`Switch::receive_one`] of a frame and at once [`Switch::transmit_one`] of `out`, if that is where it goes, it is the only one
+    /// there, and neither limits nor rates nor pauses are in its way: then no queue needs to know of it. Only for a line that is free,
+    /// where no control frame is due.
+    ///
+    /// # Errors
+    /// The frame, which goes the long way. Nothing has happened to it.
+    #[inline]
+    pub fn pass_one(&mut self, port: PortId, out: PortId, frame: F, now: Nanos) -> Result<F, F> {
+        self.sync_flow_cache();
+        let OwnPort { params, refuses, .. } = &self.ports[port.index()];
+        let plain = refuses.is_none()
+            && !params.complete_checksums
+            && params.vlans.is_none()
+            && self.is_plain()
+            && self.queues.occupied(out) == 0
+            && self.queues.has_room();
+        if !plain {
+            return Err(frame);
+        }
+        let stamp = self.flow_cache.stamp(port);
+        let decision = self.flow_cache.decision(&params.profile, stamp, &frame);
+        if !decision.is_decided() || decision.is_open() || decision.is_refused() || decision.out() != out {
+            return Err(frame);
+        }
+        let queue = decision.queue() as usize % PRIORITIES;
+        if !self.is_fast_path(out, queue as u8) {
+            return Err(frame);
+        }
+        let sender = &mut self.ports[out.index()];
+        let waits = sender.shaper.is_some()
+            || sender.scheduler.has_rates()
+            || !sender.stage.is_empty()
+            || sender.blocked(&mut self.queues, out, now) >> queue & 1 == 1;
+        let len = u32::from(frame.len() as u16);
+        let totals = BatchTotals { frames: 1, bytes: len, charge: self.admission.charge(len) };
+        let group = PgIx(u32::from(decision.pg()));
+        if waits || !self.admission.pass(group, QueueIx::of(out, queue), totals.charge) {
+            return Err(frame);
+        }
+        self.count_charged(decision.pg(), 1);
+        self.received_since_tick += 1;
+        self.count_received(port, decision.tc(), 1, u64::from(len));
+        self.queues.passes(port, out, u64::from(len));
+        let sender = &mut self.ports[out.index()];
+        sender.scheduler.passes(queue, wire_bytes(u64::from(len)), now);
+        // It leaves nothing behind, which marks nobody.
+        sender.stats.ecn_seen_ce[queue] += u64::from(decision.ecn().of(&frame).is_ce());
+        sender.note_sent(&Staged { header: header_of(port, decision, now), totals, out, paused_ns: 0 }, now);
+        Ok(frame)
     }
 
     /// The frame that [`Switch::transmit`] with a budget of one hands to the wire next, if no control frame is due: the wire takes

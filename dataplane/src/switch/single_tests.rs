@@ -109,6 +109,82 @@ fn one_by_one_is_as_in_bursts_of_one() {
     assert!(all.iter().all(|count| *count > 100), "{all:?}");
 }
 
+/// A frame that passes leaves everything as if it had been received and sent.
+#[test]
+fn what_passes_is_as_received_and_sent() {
+    let mut all = [0; 2];
+    for seed in 1..=40 {
+        let mut dice = Dice(Rng::new(seed));
+        let mut params = crowded(&mut dice);
+        (params.mirrors, params.mmu.mirror) = (Vec::new(), 0);
+        // Most stations are known, and stay where they are.
+        params.lags.clear();
+        for port in &mut params.ports {
+            (port.vlans, port.learning, port.admin_down, port.lacp) = (None, false, false, false);
+        }
+        let key = |n: usize| Profile::standard().key(station(n), 0);
+        params.stations = (0..24).map(|n| (key(n), PortId(n as u16 / 3 % PORTS))).collect();
+        (params.flow_cache, params.fdb_capacity) = (4096, 256);
+        let mut both = [(); 2].map(|()| Switch::<OwnedFrame>::new(params.clone()).unwrap());
+        let (frames, mut now) = (pool(&mut dice), 1_000);
+        for step in 0..1500 {
+            let what = format!("seed {seed}, step {step}");
+            now += dice.one(&[100, 1_000, 8_000]);
+            let id = PortId(dice.below(PORTS.into()) as u16);
+            match dice.below(120) {
+                0..4 => {
+                    let pause =
+                        PfcFrame::uniform(1 << 3 | 1, dice.one(&[0, 100, 2000])).encode(Mac::from_u64(2));
+                    both.iter_mut().for_each(|switch| switch.receive_one(id, OwnedFrame::new(pause), now));
+                }
+                4..10 => both.iter_mut().for_each(|switch| switch.tick(now)),
+                10..50 => {
+                    let frame = numbered(&frames[id.index()][dice.below(12)], step);
+                    let [queued, passing] = &mut both;
+                    queued.receive_one(id, frame.clone(), now);
+                    // It says itself where it goes.
+                    let mut coming = Err(frame);
+                    for out in (0..PORTS).map(PortId) {
+                        coming = match coming {
+                            Err(frame) if !passing.generator(out).due(now) => {
+                                passing.pass_one(id, out, frame, now).map(|frame| (out, frame))
+                            }
+                            other => other,
+                        };
+                    }
+                    match coming {
+                        Err(frame) => passing.receive_one(id, frame, now),
+                        Ok((out, frame)) => {
+                            let sent = queued.transmit_one(out, now).unwrap();
+                            assert_eq!(sent.bytes(), frame.bytes(), "{what}");
+                            all[0] += 1;
+                        }
+                    }
+                }
+                // What waits for a port leaves it: most have nothing, then.
+                _ => {
+                    for _ in 0..40 {
+                        let [a, b] = both.each_mut().map(|switch| send(switch, id, now, true));
+                        assert_eq!((a.frames, a.control), (b.frames, b.control), "{what}");
+                    }
+                }
+            }
+            let [a, b] = &both;
+            for id in (0..PORTS).map(PortId) {
+                assert_eq!(a.stats(id), b.stats(id), "{what}");
+                assert_eq!(a.gauges(id, now), b.gauges(id, now), "{what}");
+            }
+            assert_eq!(a.conservation(), b.conservation(), "{what}");
+            let next = both.each_mut().map(|switch| switch.next_event(id, now));
+            assert_eq!(next[0], next[1], "{what}");
+        }
+        both.iter().for_each(assert_conserved);
+        let [_, passing] = &both;
+        all[1] += (0..PORTS).map(|port| passing.stats(PortId(port)).tx_packets).sum::<u64>();
+    }
+    assert!(all[0] > 100 && all[1] > 2 * all[0], "{all:?}");
+}
+
 /// Lets a port send a data frame, and the other switch give up one of the same queue, which is marked by what is left there.
 fn dequeue([one, other]: &mut [Switch<OwnedFrame>; 2], port: PortId, now: Nanos) -> [Vec<Vec<u8>>; 2] {
     let before: Vec<u32> = (0..PRIORITIES).map(|queue| one.queue_frames(port, queue)).collect();

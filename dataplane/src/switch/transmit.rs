@@ -371,12 +371,16 @@ impl<F: Frame> OwnPort<F> {
         departure: &mut Departure<'_, F, C>,
     ) -> Option<(F, Front)> {
         let queue = departure.queue;
-        let (mut frame, meta) = batch.pop(&departure.charge_of)?;
+        let mut charge = 0;
+        let (mut frame, meta) = batch.pop(|len| {
+            charge = (departure.charge_of)(len);
+            charge
+        })?;
         let len = u32::from(meta.len);
         self.mark_departing(&mut frame, &meta, standing.depth - u64::from(len), departure.rng);
         self.stats.ecn_seen_ce[queue] += u64::from(meta.header.is_ce());
         let wire = wire_bytes(u64::from(len));
-        let totals = BatchTotals { frames: 1, bytes: len, charge: (departure.charge_of)(len) };
+        let totals = BatchTotals { frames: 1, bytes: len, charge };
         Some((frame, Front { totals, wire, last: wire, ce: u32::from(meta.header.is_ce()) }))
     }
 

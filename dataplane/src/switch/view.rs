@@ -276,6 +276,12 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         crate::pfc::bits(self.queues.occupied(port)).map(|queue| self.queues.bytes(port, queue)).sum()
     }
 
+    /// [`Switch::take_resumed`] or [`Switch::take_flushed`] would say something.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.ports.flushed || !self.ports.resumed.is_empty()
+    }
+
     /// Ports of which a priority group has come back to its resume point since this was last asked: those may have an Xon to send.
     #[inline]
     pub fn take_resumed(&mut self) -> PortSet {

@@ -559,6 +559,11 @@ impl Admission for Buffer {
         either!(self, buffer => buffer.admit_together(pg, queue, bytes))
     }
 
+    #[inline]
+    fn pass(&mut self, pg: PgIx, queue: QueueIx, bytes: u32) -> bool {
+        either!(self, buffer => buffer.pass(pg, queue, bytes))
+    }
+
     fn admit_ingress(&mut self, pg: PgIx, bytes: u32) -> AdmitVerdict {
         either!(self, buffer => buffer.admit_ingress(pg, bytes))
     }

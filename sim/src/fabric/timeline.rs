@@ -136,17 +136,27 @@ impl BucketSeriesSet {
         self.iter_mut().for_each(BucketSeries::fold);
     }
 
+    /// Changes the series of a lane, with the bucket of `now` open.
     #[inline]
-    fn note(&mut self, lane: usize, now: Nanos, value: u64) {
-        let lane = match &mut self.lanes[lane] {
-            Some(lane) if lane.open.contains(&now) => lane,
-            _ => self.open(lane, now),
-        };
-        lane.value = match lane.kind {
-            Kind::Peak => lane.value.max(value),
-            Kind::Sum => lane.value + value,
-        };
-        lane.last = value;
+    fn change(&mut self, lane: usize, now: Nanos, change: impl FnOnce(&mut BucketSeries)) {
+        match &mut self.lanes[lane] {
+            Some(lane) if lane.open.contains(&now) => change(lane),
+            _ => change(self.open(lane, now)),
+        }
+    }
+
+    /// A peak is `most` now, and lasts on as `last`.
+    #[inline]
+    fn note(&mut self, lane: usize, now: Nanos, [most, last]: [u64; 2]) {
+        debug_assert!(lane < self.peaks);
+        self.change(lane, now, |lane| (lane.value, lane.last) = (lane.value.max(most), last));
+    }
+
+    /// So much more of a sum.
+    #[inline]
+    fn add(&mut self, lane: usize, now: Nanos, value: u64) {
+        debug_assert!(lane >= self.peaks);
+        self.change(lane, now, |lane| lane.value += value);
     }
 
     /// Opens the bucket of `now` of a lane.
@@ -244,7 +254,13 @@ impl TimelineRecorder {
     /// Bytes that wait for `port` from now on.
     #[inline]
     pub fn depth(&mut self, port: usize, now: Nanos, bytes: u64) {
-        self.lanes.note(port, now, bytes);
+        self.depths(port, now, [bytes; 2]);
+    }
+
+    /// Bytes that wait for `port` now, and no more that do from now on.
+    #[inline]
+    pub fn depths(&mut self, port: usize, now: Nanos, depths: [u64; 2]) {
+        self.lanes.note(port, now, depths);
     }
 
     /// `bytes` of payload arrived.
@@ -252,7 +268,7 @@ impl TimelineRecorder {
     pub fn delivered(&mut self, rate: usize, now: Nanos, bytes: u64) {
         let lane = self.ports.len() + rate;
         self.bytes += bytes;
-        self.lanes.note(lane, now, bytes);
+        self.lanes.add(lane, now, bytes);
     }
 
     /// Bytes of payload that arrived, since a [`Self::split`] if this is a part.
@@ -264,13 +280,13 @@ impl TimelineRecorder {
     pub fn delivered_evenly(&mut self, rate: usize, from: Nanos, to: Nanos, bytes: u64) {
         let lane = self.ports.len() + rate;
         // The buckets are as wide as they need to be to reach the end.
-        self.lanes.note(lane, to, 0);
+        self.lanes.add(lane, to, 0);
         let (shift, span) = (self.lanes.shift, u128::from((to - from).max(1)));
         let until = |now: Nanos| (u128::from(bytes) * u128::from(now - from) / span) as u64;
         let mut now = from;
         while now < to {
             let next = (((now >> shift) + 1) << shift).min(to);
-            self.lanes.note(lane, now, until(next) - until(now));
+            self.lanes.add(lane, now, until(next) - until(now));
             now = next;
         }
     }

@@ -120,7 +120,13 @@ fn host_mac(i: usize) -> Mac {
 /// The address of the next hop behind `port` of a switch, which no host has: its last byte is not 0. As routers do, a
 /// switch puts it in place of that of the host; the last one puts that of the host back.
 pub(super) fn hop_mac(port: usize) -> Mac {
-    Mac::from_u64(0x0200_0000_0000 + (1 + port + port / 255) as u64)
+    Mac::from_u64(hop_address(port))
+}
+
+/// The same as a number.
+#[inline]
+pub(super) fn hop_address(port: usize) -> u64 {
+    0x0200_0000_0000 + (1 + port + port / 255) as u64
 }
 
 impl Plan {

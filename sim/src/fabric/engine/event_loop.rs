@@ -403,17 +403,45 @@ impl Fabric<'_> {
             self.note_pfc(s, at, &frame);
             self.start_transmission(dir, frame);
         } else if let Some(mut frame) = tap.data {
-            self.stamp(dir, s, port, &mut frame);
             if let Some(before) = queued {
                 self.leaves(dir, s, port, &before, &mut frame);
             }
-            let len = frame.len() as u64;
-            self.start_transmission(dir, frame);
-            self.measure_departure(s, at, len);
-            self.frame_left(s);
+            self.measure_departure(s, at, frame.len() as u64);
+            return self.depart(dir, s, at, frame);
         }
         let next = self.switches[s].part_mut(at).next_event(port, ns);
         self.schedule_next_wake(dir, next);
+    }
+
+    /// A data frame leaves port `at` of a switch by its line.
+    #[inline]
+    fn depart(&mut self, dir: usize, s: usize, at: usize, mut frame: SimFrame) {
+        let port = PortId(at as u16);
+        self.stamp(dir, s, port, &mut frame);
+        self.start_transmission(dir, frame);
+        self.frame_left(s);
+        let ns = self.ns();
+        let next = self.switches[s].part_mut(at).next_event(port, ns);
+        self.schedule_next_wake(dir, next);
+    }
+
+    /// A frame that has come to `at` leaves by `port` at once, if that holds nothing and its line is free: as nearly all do where little
+    /// is under way. Else it is given back, to be received.
+    #[inline]
+    fn pass(&mut self, at: End, port: usize, frame: SimFrame) -> Result<(), SimFrame> {
+        let (s, dir, ns) = (at.node - self.plan.hosts, self.out[at.node][port], self.ns());
+        let node = &mut self.switches[s];
+        if self.lines[dir].transmitter.free() > self.now || node.core.is_some() || self.latency.is_some() {
+            return Err(frame);
+        }
+        let (switch, from, to) = (node.part_mut(port), PortId(at.port as u16), PortId(port as u16));
+        if switch.generator(from).due(ns) || switch.generator(to).due(ns) {
+            return Err(frame);
+        }
+        let frame = switch.pass_one(from, to, frame, ns)?;
+        self.measure_passing(s, port, frame.len() as u64);
+        self.depart(dir, s, port, frame);
+        Ok(())
     }
 
     /// A data frame is about to leave a switch: it takes a record along if its sender wants one.
@@ -464,15 +492,23 @@ impl Fabric<'_> {
     }
 
     /// A switch looks at its groups and queues. Returns the ports whose peer may go on.
+    #[inline]
     fn tick(&mut self, s: usize) -> PortSet {
+        let (ns, node) = (self.ns(), &mut self.switches[s]);
+        node.watch(ns);
+        node.parts.iter_mut().for_each(|part| part.tick(ns));
+        // Nearly always there is none.
+        if node.parts.iter().any(FabricSwitch::has_news) { self.hear_news(s) } else { PortSet::EMPTY }
+    }
+
+    /// What ticks of a switch have brought.
+    fn hear_news(&mut self, s: usize) -> PortSet {
         let ns = self.ns();
-        self.switches[s].watch(ns);
-        let tick = |part: &mut FabricSwitch| {
-            part.tick(ns);
-            (part.take_resumed(), part.take_flushed())
-        };
-        let ticked = self.switches[s].parts.iter_mut().map(tick);
-        let (resumed, flushed) = ticked
+        let news = |part: &mut FabricSwitch| (part.take_resumed(), part.take_flushed());
+        let (resumed, flushed) = self.switches[s]
+            .parts
+            .iter_mut()
+            .map(news)
             .fold((PortSet::EMPTY, false), |(all, any), (ports, flushed)| (all.union(&ports), any | flushed));
         if flushed {
             self.measure_drops(s);
@@ -632,6 +668,13 @@ impl Fabric<'_> {
         if let (Some(port), Some(journey)) = (egress, frame.journey()) {
             self.admit(s, journey, port..port + 1);
         }
+        let frame = match egress {
+            None => frame,
+            Some(port) => match self.pass(to, port, frame) {
+                Ok(()) => return,
+                Err(frame) => frame,
+            },
+        };
         let node = &mut self.switches[s];
         if let (Some(_), Some(port)) = (&node.core, egress) {
             node.receive_to_cross(to.port, port..port + 1, frame, ns);

@@ -54,11 +54,11 @@ impl Gauge {
         self.since = now;
     }
 
-    /// So many bytes wait from `now` on.
+    /// So many bytes wait at `now`, no fewer than from then on.
     #[inline]
-    fn note(&mut self, now: Ps, from: Ps, bytes: u64) {
+    fn note(&mut self, now: Ps, from: Ps, [most, bytes]: [u64; 2]) {
         self.advance(now, from);
-        (self.bytes, self.max) = (bytes, self.max.max(bytes));
+        (self.bytes, self.max) = (bytes, self.max.max(most));
     }
 }
 
@@ -121,6 +121,13 @@ impl Fabric<'_> {
         self.note_depth(s, port, bytes);
     }
 
+    /// The same when a frame of `len` bytes has come and left where nothing waits.
+    #[inline]
+    pub(super) fn measure_passing(&mut self, s: usize, port: usize, len: u64) {
+        debug_assert_eq!(self.switches[s].waiting_bytes(port), 0);
+        self.note_depths(s, port, [len, 0]);
+    }
+
     /// The same of all ports of a switch whose watchdog may have dropped what waited.
     pub(super) fn measure_drops(&mut self, s: usize) {
         self.switches[s].recount();
@@ -134,9 +141,14 @@ impl Fabric<'_> {
 
     #[inline]
     fn note_depth(&mut self, s: usize, port: usize, bytes: u64) {
-        let from = self.spec.measure_from.0.saturating_mul(PS);
-        self.switches[s].gauges[port].note(self.now, from, bytes);
-        self.timeline.depth(self.first_port[s] + port, self.now_ns, bytes);
+        self.note_depths(s, port, [bytes; 2]);
+    }
+
+    /// So many bytes wait now, and then so many.
+    #[inline]
+    fn note_depths(&mut self, s: usize, port: usize, depths: [u64; 2]) {
+        self.switches[s].gauges[port].note(self.now, self.measure_from, depths);
+        self.timeline.depths(self.first_port[s] + port, self.now_ns, depths);
     }
 
     pub(super) fn sample(&mut self) {
@@ -154,8 +166,7 @@ impl Fabric<'_> {
 
     pub(super) fn report(mut self) -> Report {
         let ns = self.ns();
-        let from = self.spec.measure_from.0.saturating_mul(PS);
-        let now = self.now;
+        let (from, now) = (self.measure_from, self.now);
         if !self.failures.is_empty() {
             // What a flow takes alone it takes where nothing has failed.
             self.routes = Arc::new(Routes::new(&self.plan, self.spec.seed, |_| true));

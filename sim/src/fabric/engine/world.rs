@@ -28,7 +28,7 @@ use crate::fabric::spec::{FabricSpec, Protocol, RoutingMode, check_times};
 use crate::fabric::switches::FabricSwitch;
 use crate::fabric::time::{PS, Ps, Queue};
 use crate::fabric::timeline::TimelineRecorder;
-use crate::fabric::topology::{End, Plan, hop_mac};
+use crate::fabric::topology::{End, Plan, hop_address};
 use crate::fabric::units::Duration;
 use crate::fabric::ways::Ways;
 use crate::fabric::workload::{Planned, Traffic, flows, is_finite};
@@ -209,6 +209,8 @@ pub(super) struct Fabric<'a> {
     /// How long the host of each flow had been held back. Of parts of collectives only.
     pub(super) paused: BTreeMap<u32, PauseTotals>,
     pub(super) queue: Queue<Event>,
+    /// Nothing is measured before.
+    pub(super) measure_from: Ps,
     /// Buffer policies measure over windows of this length.
     pub(super) window: Option<Duration>,
     pub(super) slab: Vec<Flying>,
@@ -366,6 +368,7 @@ impl<'a> Fabric<'a> {
             reported,
             paused: BTreeMap::new(),
             queue: Queue::new(0, 0),
+            measure_from: spec.measure_from.0.saturating_mul(PS),
             window: policy.window(),
             slab: Vec::new(),
             unused: Vec::new(),
@@ -436,14 +439,14 @@ impl<'a> Fabric<'a> {
             RoutingMode::Spray => self.routes.hop(s, host, from, || self.switches[s].lots.next_u64()),
         };
         // Without a route the address of the host stays, which this switch does not know.
-        let mac = match hop {
-            Some(Hop { port, last: false }) => hop_mac(port),
-            _ => self.plan.macs[host],
+        let address = match hop {
+            Some(Hop { port, last: false }) => hop_address(port),
+            _ => self.plan.macs[host].to_u64(),
         };
         // The address is the first 48 bits of a word.
         if let Some(bytes) = frame.bytes_mut().first_chunk_mut() {
             let (word, mask) = (u64::from_be_bytes(*bytes), self.address_mask << 16);
-            *bytes = (word & !mask | mac.to_u64() << 16 & mask).to_be_bytes();
+            *bytes = (word & !mask | address << 16 & mask).to_be_bytes();
         }
         hop.map(|hop| hop.port)
     }

@@ -78,6 +78,7 @@ impl<'a> Fabric<'a> {
             reported: Vec::new(),
             paused,
             queue: Queue::new(self.now, 0),
+            measure_from: self.measure_from,
             window: None,
             slab: Vec::new(),
             unused: Vec::new(),
