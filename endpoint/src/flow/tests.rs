@@ -73,11 +73,18 @@ fn run_from(
     mut wire: impl FnMut(usize, u64, &mut HeaderFrame) -> bool,
 ) -> Nanos {
     let mut flying: std::collections::VecDeque<(Nanos, usize, HeaderFrame)> = [].into();
-    let (mut now, mut sent) = (begin, [0u64; 2]);
+    let (mut now, mut sent, mut told) = (begin, [0u64; 2], [None; 2]);
     while now < until {
         while flying.front().is_some_and(|(at, ..)| *at <= now) {
             let (_, to, frame) = flying.pop_front().unwrap();
             nics[to].handle_frame(frame.bytes(), None, now);
+            if nics[to].is_as_told() {
+                let next = nics[to].next_transmit(now);
+                assert!(
+                    next.is_none_or(|next| told[to].is_some_and(|told| next >= told)),
+                    "{next:?} {told:?}"
+                );
+            }
         }
         for from in 0..2 {
             if let Some(mut frame) = nics[from].poll_transmit(now) {
@@ -87,13 +94,33 @@ fn run_from(
                 }
             }
         }
-        let [a, b] = nics;
-        if flying.is_empty() && a.next_transmit(now).is_none() && b.next_transmit(now).is_none() {
+        told = nics.each_mut().map(|nic| nic.next_transmit(now));
+        if flying.is_empty() && told == [None; 2] {
             break;
         }
         now += 90;
     }
     now
+}
+
+#[test]
+fn an_acknowledgement_lets_nobody_send_sooner() {
+    let mut nics = pair(flow(20_000, Pace::Fixed(1_000_000_000), Transport::Reliable));
+    let mut now = 100;
+    for _ in 0..4 {
+        let frame = nics[0].poll_transmit(now).unwrap();
+        assert!(!nics[0].is_as_told(), "it has sent, and has not said when it sends next");
+        nics[1].handle_frame(frame.bytes(), None, now);
+        now = nics[0].next_transmit(now).unwrap();
+    }
+    let ack = nics[1].poll_transmit(now - 500).unwrap();
+    assert_eq!(nics[0].next_transmit(now - 500), Some(now));
+    nics[0].handle_frame(ack.bytes(), None, now - 400);
+    assert!(nics[0].is_as_told());
+    assert_eq!(nics[0].next_transmit(now - 400), Some(now));
+    let resume = PfcFrame::uniform(1 << 3, 0).encode(Mac([2; 6]));
+    nics[0].handle_frame(&resume, None, now - 300);
+    assert!(!nics[0].is_as_told(), "it may be let go");
 }
 
 #[test]
