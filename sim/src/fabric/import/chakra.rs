@@ -286,7 +286,10 @@ fn trace(file: File<'_>, rank: usize) -> Result<Vec<Listed>, FabricError> {
             let Node { id, name, .. } = &node;
             file.wrong(0, format!("node {id} (`{name}`) {problem}"))
         })?;
-        let after = node.data_deps.iter().chain(&node.ctrl_deps).copied().collect();
+        // What PyTorch has recorded, by threads, names its caller there, which may be anywhere or nowhere in the trace; its order is in
+        // `data_deps`, as the converter puts it, and Chakra's own reader goes by these alone.
+        let order = if node.has("tid") { &[][..] } else { &node.ctrl_deps };
+        let after = node.data_deps.iter().chain(order).copied().collect();
         let place = Place { file: rank, line: 0 };
         all.push(Listed { place, rank: rank as u64, id: node.id, does, after });
     }

@@ -151,6 +151,10 @@ fn what_the_cpu_does_is_a_stream_of_its_own() {
     for call in [NodeType::CommColl, NodeType::CommSend, NodeType::CommRecv] {
         assert_eq!(of(&[cpu.clone(), on_cpu(2, 5, call, &[1]), sum(3, &[2])]), [Some(35_000)], "{call:?}");
     }
+    // What a thread has recorded names its caller, which is not in the trace, or waits for it.
+    let mut called = Node { ctrl_deps: vec![77, 3], ..on_cpu(2, 10, NodeType::Comp, &[]) };
+    called.attr.push(number("tid", 2));
+    assert_eq!(of(&[called, sum(3, &[2])]), [Some(10_000)]);
     // It communicates what it says it does, whoever does it.
     let mut gloo = all_reduce(1, 1000, &[]);
     gloo.attr.push(is_on_cpu(Value::Bool(true)));
