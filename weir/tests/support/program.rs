@@ -320,11 +320,12 @@ impl Switch {
         self.stop_with_lost(&["lookup.no_port=", "lookup.port_down=", "egress.port_down="])
     }
 
-    /// The same where frames may be lost for other reasons, each with its `=`.
+    /// The same where frames may be lost for other reasons, each with its `=`, and as it stops.
     pub fn stop_with_lost(self, reasons: &[&str]) -> Summary {
         let (ended, summary) = self.interrupt();
         let lost = summary.all_drops();
-        let expected = |drop: &String| reasons.iter().any(|reason| drop.starts_with(reason));
+        let reasons = reasons.iter().chain(&["run.draining="]);
+        let expected = |drop: &String| reasons.clone().any(|reason| drop.starts_with(reason));
         assert!(lost.iter().all(expected), "{lost:?}\n{}{}", ended.stdout, ended.stderr);
         let lossless = summary.total("lossless_drops") > 0;
         assert_eq!(ended.code(), Some(i32::from(lossless)), "{}{}", ended.stdout, ended.stderr);
