@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Longest answer that is kept, bytes; what is read as it comes may be longer.
 const MAX_ANSWER: u64 = 64 << 20;
 
-/// How long the switch may be silent.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the switch may be silent: an order whose workers do not answer is given up and taken back in twice three seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
