@@ -282,6 +282,7 @@ fn ecn_must_act_before_pfc() {
     let more = "[[wred]]\nname = \"roce\"\nkmin = 1000\nkmax = 104_096\n[[buffer.profile]]\nname = \"lossless\"\nstatic_th = 100_000\n";
     let d = only_warning(more, "wred.xoff");
     assert!(d.message.contains("kmax = 104096") && d.message.contains("Xoff at 104096"), "{d}");
+    assert!(d.to_string().contains("or raise static_th of the group"), "{d}");
     assert!(load_roce(&more.replace("104_096", "104_095")).unwrap().warnings.is_empty());
     only_error("[[wred]]\nname = \"roce\"\nkmin = \"300KB\"\nkmax = \"200KB\"\n", "wred.order");
     let d = only_error("[[wred]]\nname = \"roce\"\nkmin = \"500KB\"\n", "wred.order");
@@ -375,6 +376,15 @@ fn marking_begins_before_pfc_however_many_ports_are_congested() {
     let warnings = crowd(16, "\"100KB\"", "\"400KB\"").warnings;
     let d = warnings.iter().find(|d| d.rule == "wred.crowd").unwrap();
     assert!(d.message.contains("kmin = 100000") && d.message.contains("all 64 lossless groups"), "{d}");
+    // Four lossless groups of a port share what it may hold.
+    let limit = "\"400KB\"\n[[buffer.port]]\nports = \"*\"\ningress_limit = \"400KB\"\n";
+    let warnings = crowd(2, "\"150KB\"", &limit.replacen("400KB", "300KB", 1)).warnings;
+    let d = warnings.iter().find(|d| d.rule == "wred.crowd").unwrap();
+    assert!(d.message.contains("Xoff at 104096"), "{d}");
+    assert!(
+        d.to_string().contains("kmin = \"150KB\"") && d.to_string().contains("or raise ingress_limit"),
+        "{d}"
+    );
 }
 
 #[test]

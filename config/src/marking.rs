@@ -29,10 +29,17 @@ pub(super) fn xoff_point(port: &PortConfig, pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared).min(of_port)
 }
 
-/// What to raise where `groups` full groups of a port, of which this is one, reach Xoff at `xoff` because of what the port may hold.
-fn limit_of_port(port: &PortConfig, pg: &PgConfig, xoff: u64, groups: u64) -> Option<&'static str> {
-    let most = port.ingress_limit? / groups;
-    (xoff == most.saturating_add(pg.reserved)).then_some("ingress_limit of the port")
+/// What to raise where a group, one of so many full ones of its port, reaches Xoff at `xoff` because of a limit in bytes; `None`: it has
+/// its part of the buffer.
+fn fixed_limit(port: &PortConfig, pg: &PgConfig, xoff: u64, groups: u64) -> Option<&'static str> {
+    let of_port = port.ingress_limit.map(|limit| limit / groups);
+    let own = if let SharedLimit::Static(bytes) = pg.shared { Some(bytes) } else { None };
+    let holds = |limit: Option<u64>| limit.is_some_and(|bytes| xoff == bytes.saturating_add(pg.reserved));
+    if holds(of_port) {
+        Some("ingress_limit of the port")
+    } else {
+        holds(own).then_some("static_th of the group")
+    }
 }
 
 /// Shared bytes of each lossless group of a port when all of them are full, which its `ingress_limit` leaves them together.
@@ -184,7 +191,7 @@ pub(super) fn resolve(
                      PFC acts before every frame is marked",
                         wred.name, ports[p].name
                     );
-                    let more = limit_of_port(&ports[p], &ports[p].pgs[g], xoff, 1)
+                    let more = fixed_limit(&ports[p], &ports[p].pgs[g], xoff, 1)
                         .unwrap_or("buffer.size or dynamic_th");
                     let remedy = format!("lower kmax below {xoff}, or raise {more}");
                     ctx.warn(wred.at, "wred.xoff", message, remedy);
@@ -203,7 +210,7 @@ pub(super) fn resolve(
                 );
                 let groups = ports[p].pgs.iter().filter(|pg| pg.lossless).count();
                 let more =
-                    limit_of_port(&ports[p], &ports[p].pgs[g], xoff, groups as u64).unwrap_or("buffer.size");
+                    fixed_limit(&ports[p], &ports[p].pgs[g], xoff, groups as u64).unwrap_or("buffer.size");
                 let remedy =
                     format!("lower kmin below {xoff}, write it as a share or \"auto\", or raise {more}");
                 ctx.warn(wred.kmin_at, "wred.crowd", message, remedy);
