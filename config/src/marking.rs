@@ -29,16 +29,14 @@ pub(super) fn xoff_point(port: &PortConfig, pg: &PgConfig, shared: u64) -> u64 {
     alone(pg.reserved, pg.shared, shared).min(of_port)
 }
 
-/// What to raise where a group, one of so many full ones of its port, reaches Xoff at `xoff` because of a limit in bytes; `None`: it has
-/// its part of the buffer.
-fn fixed_limit(port: &PortConfig, pg: &PgConfig, xoff: u64, groups: u64) -> Option<&'static str> {
-    let of_port = port.ingress_limit.map(|limit| limit / groups);
-    let own = if let SharedLimit::Static(bytes) = pg.shared { Some(bytes) } else { None };
-    let holds = |limit: Option<u64>| limit.is_some_and(|bytes| xoff == bytes.saturating_add(pg.reserved));
-    if holds(of_port) {
-        Some("ingress_limit of the port")
-    } else {
-        holds(own).then_some("static_th of the group")
+/// What to raise where a group, to which its port leaves so many shared bytes, reaches Xoff at `xoff` because of a limit in bytes;
+/// `None`: it has its part of the buffer.
+fn fixed_limit(of_port: u64, pg: &PgConfig, xoff: u64) -> Option<&'static str> {
+    let holds = |bytes: u64| xoff == bytes.saturating_add(pg.reserved);
+    match pg.shared {
+        _ if holds(of_port) => Some("ingress_limit of the port"),
+        SharedLimit::Static(bytes) if holds(bytes) => Some("static_th of the group"),
+        _ => None,
     }
 }
 
@@ -191,8 +189,9 @@ pub(super) fn resolve(
                      PFC acts before every frame is marked",
                         wred.name, ports[p].name
                     );
-                    let more = fixed_limit(&ports[p], &ports[p].pgs[g], xoff, 1)
-                        .unwrap_or("buffer.size or dynamic_th");
+                    let of_port = ports[p].ingress_limit.unwrap_or(u64::MAX);
+                    let more =
+                        fixed_limit(of_port, &ports[p].pgs[g], xoff).unwrap_or("buffer.size or dynamic_th");
                     let remedy = format!("lower kmax below {xoff}, or raise {more}");
                     ctx.warn(wred.at, "wred.xoff", message, remedy);
                 }
@@ -208,9 +207,8 @@ pub(super) fn resolve(
                     crowd(p).groups,
                     ports[p].name
                 );
-                let groups = ports[p].pgs.iter().filter(|pg| pg.lossless).count();
                 let more =
-                    fixed_limit(&ports[p], &ports[p].pgs[g], xoff, groups as u64).unwrap_or("buffer.size");
+                    fixed_limit(most_of_group(&ports[p]), &ports[p].pgs[g], xoff).unwrap_or("buffer.size");
                 let remedy =
                     format!("lower kmin below {xoff}, write it as a share or \"auto\", or raise {more}");
                 ctx.warn(wred.kmin_at, "wred.crowd", message, remedy);

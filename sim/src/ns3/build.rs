@@ -12,7 +12,7 @@ use super::flow::AlphaTicks;
 use super::host::Host;
 use super::port::{FrameSizes, Port};
 use super::rng::{SplitMix, mix};
-use super::routing::{End, Routes, largest, path};
+use super::routing::{End, Neighbours, Routes};
 use super::switch::Switch;
 use super::units::transmit_ns;
 
@@ -60,9 +60,8 @@ pub(super) fn check_flows(
 /// What the paths give the flows on them: to all the largest, or to each its own; and the round trip that switches reckon with (PINT), which
 /// is the longest between any hosts, whatever flows there are.
 pub(super) fn path_times(
-    topology: &Topology,
+    neighbours: &Neighbours<'_>,
     flows: &[FlowSpec],
-    ends: &[Vec<End>],
     config: &Config,
 ) -> Result<(Vec<PathTimes>, Nanos), BuildError> {
     let hpcc = matches!(config.control, Control::Hpcc(_));
@@ -70,7 +69,7 @@ pub(super) fn path_times(
         matches!(config.control, Control::None | Control::Dcqcn(_)) && config.window == WindowRule::None;
     let of_switches = matches!(config.control, Control::Pint(_));
     let global = if !idle && (config.global_t || of_switches) {
-        largest(topology, ends, config.payload.into())
+        neighbours.largest(config.payload.into())
     } else {
         PathTimes { rtt: 0, bdp: 0 }
     };
@@ -78,8 +77,7 @@ pub(super) fn path_times(
         if idle || (config.global_t && !hpcc) {
             return Ok(global);
         }
-        let own =
-            path(topology, ends, flow.src, flow.dst, config.payload.into()).ok_or(BuildError::Path(i))?;
+        let own = neighbours.path(flow.src, flow.dst, config.payload.into()).ok_or(BuildError::Path(i))?;
         if hpcc && own.switches as usize > MAX_HOPS {
             return Err(BuildError::IntHops(i, own.switches));
         }

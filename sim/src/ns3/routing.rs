@@ -40,37 +40,74 @@ pub fn ends(topology: &Topology) -> Vec<Vec<End>> {
     nodes
 }
 
-/// The neighbours of every node in the order in which the published simulator visits them: a map of addresses of nodes, which are
-/// those of its switches, each farther down than the one before. Of several links to one neighbour the last is all it knows.
-fn neighbours(topology: &Topology, ends: &[Vec<End>]) -> Vec<Vec<End>> {
-    let of_node = |ends: &Vec<End>| {
-        let by_number: BTreeMap<Reverse<u32>, End> =
-            ends.iter().map(|end| (Reverse(topology.number(end.peer)), *end)).collect();
-        by_number.into_values().collect()
-    };
-    ends.iter().map(of_node).collect()
+/// A network as the published simulator finds its ways through it.
+#[derive(Debug)]
+pub struct Neighbours<'a> {
+    topology: &'a Topology,
+    /// Of every node in the order in which they are visited: a map of addresses of nodes, which are those of its switches, each
+    /// farther down than the one before. Of several links to one neighbour the last is all it knows.
+    of_node: Vec<Vec<End>>,
 }
 
-/// Goes from `host` outwards, as published; hosts do not forward. Every way of a node towards `host` that is a shortest one is
-/// `found`, in the order in which they are chosen from: the node and its port.
-fn search(topology: &Topology, neighbours: &[Vec<End>], host: u32, mut found: impl FnMut(u32, u32)) {
-    let mut far = vec![u32::MAX; neighbours.len()];
-    far[host as usize] = 0;
-    let mut open = VecDeque::from([host]);
-    while let Some(node) = open.pop_front() {
-        let next = far[node as usize] + 1;
-        for End { port, peer, .. } in &neighbours[node as usize] {
-            let far = &mut far[*peer as usize];
-            if *far == u32::MAX {
-                *far = next;
-                if *peer >= topology.hosts {
-                    open.push_back(*peer);
+impl<'a> Neighbours<'a> {
+    /// Of a network with these ends.
+    pub fn new(topology: &'a Topology, ends: &[Vec<End>]) -> Self {
+        let of_node = |ends: &Vec<End>| {
+            let by_number: BTreeMap<Reverse<u32>, End> =
+                ends.iter().map(|end| (Reverse(topology.number(end.peer)), *end)).collect();
+            by_number.into_values().collect()
+        };
+        Self { topology, of_node: ends.iter().map(of_node).collect() }
+    }
+
+    /// Goes from `host` outwards; hosts do not forward. Every way of a node towards `host` that is a shortest one is `found`, in the
+    /// order in which they are chosen from: the node and its port.
+    fn search(&self, host: u32, mut found: impl FnMut(u32, u32)) {
+        let mut far = vec![u32::MAX; self.of_node.len()];
+        far[host as usize] = 0;
+        let mut open = VecDeque::from([host]);
+        while let Some(node) = open.pop_front() {
+            let next = far[node as usize] + 1;
+            for End { port, peer, .. } in &self.of_node[node as usize] {
+                let far = &mut far[*peer as usize];
+                if *far == u32::MAX {
+                    *far = next;
+                    if *peer >= self.topology.hosts {
+                        open.push_back(*peer);
+                    }
+                }
+                if *far == next {
+                    found(*peer, port ^ 1);
                 }
             }
-            if *far == next {
-                found(*peer, port ^ 1);
+        }
+    }
+
+    /// By node: its port towards `host`, of several of a length the first that is found; `None`: there is no way, or it is the host.
+    fn first_ways(&self, host: u32) -> Vec<Option<u32>> {
+        let mut first = vec![None; self.of_node.len()];
+        self.search(host, |node, port| {
+            first[node as usize].get_or_insert(port);
+        });
+        first
+    }
+
+    /// The path between two hosts, or `None` without one, in payloads of so many bytes.
+    pub fn path(&self, src: u32, dst: u32, payload: u64) -> Option<Path> {
+        Path::along(self.topology, &self.first_ways(dst), (src, dst), payload)
+    }
+
+    /// The largest round trip and the largest bandwidth-delay product between two hosts.
+    pub fn largest(&self, payload: u64) -> PathTimes {
+        let mut largest = PathTimes { rtt: 0, bdp: 0 };
+        for dst in 0..self.topology.hosts {
+            let ways = self.first_ways(dst);
+            let others = (0..self.topology.hosts).filter(|&src| src != dst);
+            for path in others.filter_map(|src| Path::along(self.topology, &ways, (src, dst), payload)) {
+                largest = PathTimes { rtt: largest.rtt.max(path.rtt), bdp: largest.bdp.max(path.bdp()) };
             }
         }
+        largest
     }
 }
 
@@ -89,12 +126,11 @@ pub fn ecmp_hash(key: [u32; 3], seed: u32) -> u32 {
 
 impl Routes {
     /// All next hops of all switches.
-    pub fn new(topology: &Topology, ends: &[Vec<End>]) -> Self {
-        let (hosts, switches) = (topology.hosts as usize, topology.switches as usize);
-        let neighbours = neighbours(topology, ends);
+    pub fn new(neighbours: &Neighbours<'_>) -> Self {
+        let (hosts, switches) = (neighbours.topology.hosts as usize, neighbours.topology.switches as usize);
         let mut per_pair = vec![Vec::new(); hosts * switches];
         for host in 0..hosts {
-            search(topology, &neighbours, host as u32, |node, port| {
+            neighbours.search(host as u32, |node, port| {
                 if let Some(switch) = (node as usize).checked_sub(hosts) {
                     per_pair[switch * hosts + host].push(port);
                 }
@@ -141,59 +177,27 @@ pub struct Path {
 }
 
 impl Path {
+    /// From `src` to `dst` by these ports of the nodes on the way.
+    fn along(
+        topology: &Topology,
+        ways: &[Option<u32>],
+        (src, dst): (u32, u32),
+        payload: u64,
+    ) -> Option<Self> {
+        let (mut rtt, mut rate, mut hops, mut node) = (0, u64::MAX, 0_u32, src);
+        while node != dst {
+            let port = ways[node as usize]?;
+            let link = &topology.links[port as usize / 2];
+            rtt += 2 * link.delay + payload * 8_000_000_000 / link.rate;
+            rate = rate.min(link.rate);
+            hops += 1;
+            node = if port.is_multiple_of(2) { link.b } else { link.a };
+        }
+        Some(Self { rtt, rate, switches: hops.saturating_sub(1) })
+    }
+
     /// Round trip times rate, bytes. The product has 64 bits, as published.
     pub fn bdp(&self) -> u64 {
         self.rtt.wrapping_mul(self.rate) / 1_000_000_000 / 8
     }
-}
-
-/// What the published simulator knows of the ways to one host: of several of a length the first it finds.
-struct Ways<'a> {
-    topology: &'a Topology,
-    ends: &'a [Vec<End>],
-    /// By node: its port towards the host; `None`: there is no way, or it is the host.
-    first: Vec<Option<u32>>,
-}
-
-impl<'a> Ways<'a> {
-    fn to(topology: &'a Topology, ends: &'a [Vec<End>], neighbours: &[Vec<End>], host: u32) -> Self {
-        let mut first = vec![None; ends.len()];
-        search(topology, neighbours, host, |node, port| {
-            first[node as usize].get_or_insert(port);
-        });
-        Self { topology, ends, first }
-    }
-
-    /// From `src` to `host`, in payloads of so many bytes.
-    fn path(&self, src: u32, host: u32, payload: u64) -> Option<Path> {
-        let (mut rtt, mut rate, mut hops, mut node) = (0, u64::MAX, 0_u32, src);
-        while node != host {
-            let port = self.first[node as usize]?;
-            let link = &self.topology.links[port as usize / 2];
-            rtt += 2 * link.delay + payload * 8_000_000_000 / link.rate;
-            rate = rate.min(link.rate);
-            hops += 1;
-            node = self.ends[node as usize].iter().find(|end| end.port == port)?.peer;
-        }
-        Some(Path { rtt, rate, switches: hops.saturating_sub(1) })
-    }
-}
-
-/// The path between two hosts, or `None` without one.
-pub fn path(topology: &Topology, ends: &[Vec<End>], src: u32, dst: u32, payload: u64) -> Option<Path> {
-    Ways::to(topology, ends, &neighbours(topology, ends), dst).path(src, dst, payload)
-}
-
-/// The largest round trip and the largest bandwidth-delay product between two hosts.
-pub fn largest(topology: &Topology, ends: &[Vec<End>], payload: u64) -> PathTimes {
-    let neighbours = neighbours(topology, ends);
-    let mut largest = PathTimes { rtt: 0, bdp: 0 };
-    for dst in 0..topology.hosts {
-        let ways = Ways::to(topology, ends, &neighbours, dst);
-        let others = (0..topology.hosts).filter(|&src| src != dst);
-        for path in others.filter_map(|src| ways.path(src, dst, payload)) {
-            largest = PathTimes { rtt: largest.rtt.max(path.rtt), bdp: largest.bdp.max(path.bdp()) };
-        }
-    }
-    largest
 }

@@ -14,7 +14,7 @@ use super::flow::{FlowRx, FlowTx};
 use super::host::{Host, HostTotals};
 use super::port::{FrameSizes, Port};
 use super::record::Recorder;
-use super::routing::{Routes, ends};
+use super::routing::{Neighbours, Routes, ends};
 use super::switch::Switch;
 use super::telemetry::Telemetry;
 
@@ -77,7 +77,8 @@ impl<R: Recorder> Sim<R> {
                 return Err(BuildError::Host(host, links));
             }
         }
-        let routes = Routes::new(topology, &ends);
+        let neighbours = Neighbours::new(topology, &ends);
+        let routes = Routes::new(&neighbours);
         check_flows(topology, flows, &ends, &routes)?;
         let host_rate = ends.first().and_then(|e| e.first()).map_or(0, |end| topology.links[end.link].rate);
         if !(1..=9000).contains(&config.payload) {
@@ -85,7 +86,7 @@ impl<R: Recorder> Sim<R> {
         }
         let sizes = FrameSizes::new(config.payload, config.control.header_bytes());
         let hosts = build_hosts(topology, &ends, config, sizes);
-        let (paths, base_rtt) = path_times(topology, flows, &ends, config)?;
+        let (paths, base_rtt) = path_times(&neighbours, flows, config)?;
         let telemetry = Telemetry::new(&config.control, topology, base_rtt, config.epoch)?;
         let flow_tx = |(&spec, &path): (&FlowSpec, &PathTimes)| {
             let (line, window) = (hosts[spec.src as usize].params.line_bps, window(config, path));

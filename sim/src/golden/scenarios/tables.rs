@@ -7,7 +7,7 @@ use super::log::{Log, QueuePeaks};
 use super::spec::Scenario;
 use crate::ns3::config::{BuildError, Control};
 use crate::ns3::port::HEADERS;
-use crate::ns3::routing::{ends, largest, path};
+use crate::ns3::routing::{Neighbours, ends};
 use crate::ns3::sim::Sim;
 
 /// A finished run of a scenario.
@@ -65,13 +65,13 @@ impl<'a> Run<'a> {
     pub fn completions(&self) -> Vec<Vec<String>> {
         let columns = self.dialect.columns("fct");
         let Scenario { topology, config, .. } = self.scenario;
-        let ends = ends(topology);
+        let neighbours = Neighbours::new(topology, &ends(topology));
         let log = self.sim.recorder();
         let row = |i: u32| {
             let flow = &self.sim.flows()[i as usize];
             let spec = flow.spec;
             let fct = flow.finished? - spec.start;
-            let path = path(topology, &ends, spec.src, spec.dst, config.payload.into())?;
+            let path = neighbours.path(spec.src, spec.dst, config.payload.into())?;
             // What congestion control adds to headers is not part of it.
             let frames = u64::from(spec.bytes.div_ceil(config.payload));
             let wire = u64::from(spec.bytes) + frames * u64::from(HEADERS);
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
     /// Largest round trip (ns) and bandwidth-delay product (bytes) of the topology.
     pub fn largest(&self) -> [u64; 2] {
         let Scenario { topology, config, .. } = self.scenario;
-        let largest = largest(topology, &ends(topology), config.payload.into());
+        let largest = Neighbours::new(topology, &ends(topology)).largest(config.payload.into());
         [largest.rtt, largest.bdp]
     }
 
