@@ -1,11 +1,12 @@
 //! Speed of weir's own fabric: frames forwarded by switches and events per second of one core, as JSON.
 //!
 //! The runs are those the reference's speed was measured with, short ones for `bench/sim-instructions`, and fabrics from files: `cargo run --release -p weir-sim
-//! --example fabric_speed [--threads N] [NAME | FILE.toml ..]`. CPU time is that of all threads: a busy machine does not change it much.
+//! --example fabric_speed [--threads N] [NAME | FILE.toml ..]`. CPU time is that of the
+//! thread that starts them, with `--threads` without that of the others: a busy machine does not change it much.
 
 mod process;
 
-use process::{cpu_seconds, peak_rss_kb};
+use process::{THIS, cpu_seconds, peak_rss_kb};
 use std::time::Instant;
 
 use serde_json::json;
@@ -80,9 +81,9 @@ fn leaf_spine(sprayed: bool) -> String {
 }
 
 fn measure(name: &str, spec: &FabricSpec, threads: usize) {
-    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let (start, cpu) = (Instant::now(), cpu_seconds(THIS));
     let report = run_with(spec, threads, &mut |_| ControlFlow::Continue(())).expect("a fabric");
-    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds(THIS) - cpu);
     let frames: u64 = report.ports().map(|(_, port)| port.tx_frames).sum();
     let line = json!({
         "run": name,
@@ -97,7 +98,7 @@ fn measure(name: &str, spec: &FabricSpec, threads: usize) {
         "flows": report.flows_finite,
         "dropped": report.frames_dropped,
         "last_fct_ns": report.fct_ns.map(|f| f.max),
-        "peak_rss_kb": peak_rss_kb(),
+        "peak_rss_kb": peak_rss_kb(THIS),
     });
     println!("{line}");
 }

@@ -2,12 +2,15 @@
 //!
 //! The first three runs are those the reference's speed was measured with; the fourth has its topology,
 //! load and flow sizes, but draws flows of its own. CPU time is that of the process: a busy machine does
-//! not change it much. `cargo run --release -p weir-sim
-//! --example ns3_speed [NAME ..]`
+//! not change it much. `cargo run --release -p weir-sim --example ns3_speed [--published PROGRAM] [NAME ..]`
+//!
+//! With `--published` the published simulator plays the same network, and its speed is printed. It has to complete the same
+//! flows, the last of them at the same nanosecond where no frame is marked, and within 5 % else: marks are drawn at random.
 
 mod process;
+mod published;
 
-use process::{cpu_seconds, peak_rss_kb};
+use process::{THIS, cpu_seconds, peak_rss_kb};
 use std::time::Instant;
 
 use serde_json::json;
@@ -126,13 +129,33 @@ fn config(buffer_mib: u32, dcqcn: bool) -> Config {
     }
 }
 
-fn measure(name: &str, (topology, flows): &(Topology, Vec<FlowSpec>), config: &Config) {
-    let (start, cpu) = (Instant::now(), cpu_seconds());
+fn measure(name: &str, (topology, flows): &(Topology, Vec<FlowSpec>), config: &Config, other: Option<&str>) {
+    let (start, cpu) = (Instant::now(), cpu_seconds(THIS));
     let mut sim = Sim::new(topology, flows, config, ()).expect("a network");
     sim.run();
-    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds(THIS) - cpu);
     let frames: u64 = sim.switches().iter().map(|switch| switch.forwarded).sum();
     let fct = sim.flows().iter().filter_map(|flow| flow.finished).max();
+    let completed = sim.flows().iter().filter(|flow| flow.finished.is_some()).count();
+    if let Some(program) = other {
+        let played = published::play(program, topology, flows, config).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(played.completed, completed, "{name}: flows completed in {program} and here");
+        // Which frames are marked is drawn at random, by other numbers there.
+        let (there, here) = (played.last_fct_ns.unwrap_or(0), fct.unwrap_or(0));
+        let apart = if config.marking.is_empty() { 0 } else { here / 20 };
+        let all = format!("{name}: completion of the last flow, {there} ns in {program} and {here} ns here");
+        assert!(there.abs_diff(here) <= apart, "{all}");
+        let line = json!({
+            "run": name,
+            "frames": frames,
+            "cpu_seconds": played.cpu_seconds,
+            "frames_per_cpu_s": (frames as f64 / played.cpu_seconds) as u64,
+            "last_fct_ns": fct,
+            "peak_rss_kb": played.peak_rss_kb,
+        });
+        println!("{line}");
+        return;
+    }
     let line = json!({
         "run": name,
         "frames": frames,
@@ -143,16 +166,20 @@ fn measure(name: &str, (topology, flows): &(Topology, Vec<FlowSpec>), config: &C
         "events_per_s": (sim.events() as f64 / seconds) as u64,
         "frames_per_cpu_s": (frames as f64 / cpu) as u64,
         "events_per_cpu_s": (sim.events() as f64 / cpu) as u64,
-        "completed": sim.flows().iter().filter(|flow| flow.finished.is_some()).count(),
+        "completed": completed,
         "flows": flows.len(),
         "last_fct_ns": fct,
-        "peak_rss_kb": peak_rss_kb(),
+        "peak_rss_kb": peak_rss_kb(THIS),
     });
     println!("{line}");
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let mut wanted: Vec<String> = std::env::args().skip(1).collect();
+    let program = wanted.iter().position(|w| w == "--published").map(|at| {
+        let program = wanted.drain(at..(at + 2).min(wanted.len())).nth(1);
+        program.expect("the published simulator behind --published")
+    });
     let runs = [
         ("incast16_dcqcn_50MB_b32", incast(16, 50 * MB), config(32, true)),
         ("incast16_pfc_50MB_b4", incast(16, 50 * MB), config(4, false)),
@@ -161,7 +188,7 @@ fn main() {
     ];
     for (name, network, config) in &runs {
         if wanted.is_empty() || wanted.iter().any(|w| w == name) {
-            measure(name, network, config);
+            measure(name, network, config, program.as_deref());
         }
     }
 }

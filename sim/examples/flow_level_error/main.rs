@@ -6,15 +6,15 @@ mod cases;
 #[path = "../process/mod.rs"]
 mod process;
 
-use process::{cpu_seconds, peak_rss_kb};
+use process::{THIS, cpu_seconds, peak_rss_kb};
 use weir_sim::fabric::{Level, Report, Spread, load, run};
 
 const LEVELS: [&str; 2] = ["flow", "hybrid"];
 
 fn play(text: &str) -> (Report, f64) {
-    let cpu = cpu_seconds();
+    let cpu = cpu_seconds(THIS);
     let report = load("case", text).and_then(|spec| run(&spec)).unwrap_or_else(|e| panic!("{e}"));
-    (report, cpu_seconds() - cpu)
+    (report, cpu_seconds(THIS) - cpu)
 }
 
 fn main() {
@@ -48,5 +48,5 @@ fn main() {
             );
         }
     }
-    eprintln!("peak memory: {} MB", peak_rss_kb().unwrap_or(0) / 1024);
+    eprintln!("peak memory: {} MB", peak_rss_kb(THIS).unwrap_or(0) / 1024);
 }
