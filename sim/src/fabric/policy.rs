@@ -370,8 +370,9 @@ fn hpcc(params: &SwitchParams, reserve: Size, resume_offset: Size) -> Result<Hpc
         }
         if alpha > 1.0 {
             return Err(wrong(format!(
-                "hpcc shifts what is free to the right, so that alpha is 1 at most, and `dynamic_th` gives {alpha}: make \
-                 `dynamic_th` 0 or less"
+                "hpcc shifts what is free to the right, so that alpha is 1 at most, and `dynamic_th` of the profile of the \
+                 lossless groups of a port, of its group 0 where none is lossless, gives {alpha}: make it 0 or less, in a \
+                 profile of that name if that of a preset has more"
             )));
         }
         Ok((headroom, (-alpha.log2()) as u32))

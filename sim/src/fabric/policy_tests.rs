@@ -204,6 +204,24 @@ fn a_report_has_the_shared_bytes_of_the_policy() {
 
 /// A model looks at its threshold when a frame leaves: what it holds back then and holds nothing of waits for ever.
 #[test]
+fn headroom_that_lossy_groups_use_is_not_told_as_that_of_lossless_ones() {
+    let lossy = "[[workload]]\nkind = \"incast\"\nto = \"h0\"\nbytes = \"900KB\"\npriority = 0\ndscp = 0\nreliable = false\n";
+    for policy in ALL {
+        let report = play(&format!("policy = \"{policy}\""), lossy);
+        assert!(report.frames_dropped > 0, "{policy}");
+        for (switch, port) in report.ports() {
+            assert_eq!(port.headroom_peak, 0, "{policy}: {} port {}", switch.name, port.port);
+            assert!(port.headroom > 0, "{policy}: a lossless group has some");
+        }
+        assert!(
+            report.why.iter().all(|why| !why.contains("although a lossless")),
+            "{policy}: {:?}",
+            report.why
+        );
+    }
+}
+
+#[test]
 fn a_switch_that_holds_hosts_back_for_nothing_is_named() {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"3MB\"\n";
     let five = |text: String| text.replace("hosts = 4", "hosts = 5").replace("500ns", "1us");
@@ -276,7 +294,7 @@ fn what_a_policy_cannot_be_is_refused_with_its_line() {
         ("policy = \"dt\"\ncell_bytes = 256", "take `buffer.cell_bytes` out"),
         (
             "policy = \"hpcc\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\ndynamic_th = 1",
-            "make `dynamic_th` 0 or less",
+            "gives 2: make it 0 or less",
         ),
         (
             "policy = \"dt\"\n[[switch.config.buffer.profile]]\nname = \"lossless\"\nstatic_th = \"100KB\"",

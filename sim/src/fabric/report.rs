@@ -325,7 +325,7 @@ pub struct PortResult {
     pub rx_paused_ns: Option<u64>,
     /// Most shared bytes a lossless group held.
     pub pg_peak: u64,
-    /// Most headroom bytes that were held by the group that came nearest to holding all of its own.
+    /// Most headroom bytes that were held by the lossless group that came nearest to holding all of its own.
     pub headroom_peak: u64,
     /// Headroom of that group, of the largest if none was used, bytes.
     pub headroom: u64,

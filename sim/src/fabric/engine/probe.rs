@@ -632,9 +632,10 @@ impl Fabric<'_> {
                 |reason: usize| node.parts.iter().map(|part| part.stats(id).drops.0[reason]).sum::<u64>();
             let reasons = DropReason::ALL.iter().enumerate().map(|(at, reason)| (reason, lost(at)));
             let reasons = reasons.filter(|(_, count)| *count > 0);
-            // Most of the headroom of each group that was in use, and what it has.
-            let pgs = node.config.ports[i].pgs.iter().map(|pg| pg.xoff);
-            let used = g.pg_headroom_peak.into_iter().zip(pgs);
+            // Most of the headroom of each lossless group that was in use, and what it has. A published model may let
+            // others use it, too.
+            let pgs = node.config.ports[i].pgs.iter().zip(g.pg_headroom_peak);
+            let used = pgs.filter(|(pg, _)| pg.lossless).map(|(pg, peak)| (peak, pg.xoff));
             let share = |(peak, xoff): &(u64, u64)| {
                 (u128::from(*peak) * 1_000_000 / u128::from((*xoff).max(1)), *xoff)
             };
