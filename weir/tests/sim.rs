@@ -404,7 +404,9 @@ fn a_run_at_flow_level_says_what_it_knows() {
     assert!(!said.contains("pause frames") && !said.contains("frames    "), "{said}");
     let links = std::fs::read_to_string(to.join("links.csv")).unwrap();
     assert!(
-        links.lines().any(|line| line == "from,to,rate_bps,bytes,busy_milli,bottleneck_milli"),
+        links
+            .lines()
+            .any(|line| line == "from,from_port,to,to_port,rate_bps,bytes,busy_milli,bottleneck_milli"),
         "{links}"
     );
     let text = std::fs::read_to_string(&file).unwrap();

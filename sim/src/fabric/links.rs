@@ -117,6 +117,8 @@ impl Line {
         LinkResult {
             from: names[dir.from.node].clone(),
             to: names[dir.to.node].clone(),
+            from_port: dir.from.port,
+            to_port: dir.to.port,
             rate_bps: dir.rate.bps(),
             frames: self.carried,
             bytes: self.bytes,

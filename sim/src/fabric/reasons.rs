@@ -88,10 +88,24 @@ fn lost_on_links(report: &Report) -> Vec<String> {
             counted(lost, "frame")
         ));
     }
-    for link in report.links.iter().filter(|l| l.lost_down > 0) {
-        let LinkResult { from, to, lost_down, .. } = link;
-        let lost = counted(*lost_down, "frame");
-        all.push(format!("The link from {from} to {to} lost {lost} (data, acknowledgements, CNPs, credits) while it was down."));
+    // A failure is one of all links between two nodes.
+    let mut ways: Vec<(&str, &str, u64)> = Vec::new();
+    for LinkResult { from, to, lost_down, .. } in report.links.iter().filter(|l| l.lost_down > 0) {
+        match ways.iter_mut().find(|(a, b, _)| (a, b) == (&from.as_str(), &to.as_str())) {
+            Some((.., lost)) => *lost += lost_down,
+            None => ways.push((from, to, *lost_down)),
+        }
+    }
+    for (from, to, lost) in ways {
+        let between = |l: &&LinkResult| (l.from.as_str(), l.to.as_str()) == (from, to);
+        let (links, were) = match report.links.iter().filter(between).count() {
+            1 => ("link".to_owned(), "it was"),
+            n => (format!("{n} links"), "they were"),
+        };
+        let lost = counted(lost, "frame");
+        all.push(format!(
+            "The {links} from {from} to {to} lost {lost} (data, acknowledgements, CNPs, credits) while {were} down."
+        ));
     }
     let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
     if lost > 0 {

@@ -13,7 +13,10 @@ fn flows_that_do_not_go_together_with_the_run_are_told() {
     };
     let run = |flow: &str| play(&text_of(flow));
     for (flow, words) in [
-        ("", "2 flows without an end: `stop_time`, 100000 ns, ends the run."),
+        (
+            "",
+            "2 flows without an end: the run goes on to `stop_time`, 100000 ns, unless it is stopped before.",
+        ),
         (
             "bytes = 1000\nstart = \"2ms\"",
             "2 flows never began, the first at 2000000 ns: the run ends at 100000 ns.",

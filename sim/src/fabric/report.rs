@@ -482,6 +482,10 @@ pub struct LinkResult {
     pub from: String,
     /// Receiver.
     pub to: String,
+    /// Port of the sender, by which links between the same two are told apart; 0 of a host.
+    pub from_port: usize,
+    /// Port of the receiver; 0 of a host.
+    pub to_port: usize,
     /// bit/s.
     pub rate_bps: u64,
     /// Frames sent, control included.
@@ -819,11 +823,23 @@ impl Report {
 
     /// One line per direction of a link, at flow level; `None`: ports say more.
     pub fn links_csv(&self) -> Option<String> {
-        let head = self.csv_head("links") + "from,to,rate_bps,bytes,busy_milli,bottleneck_milli\n";
+        let head =
+            self.csv_head("links") + "from,from_port,to,to_port,rate_bps,bytes,busy_milli,bottleneck_milli\n";
         let line = |l: &LinkResult| {
-            let LinkResult { from, to, rate_bps, bytes, busy_milli, bottleneck_milli, .. } = l;
+            let LinkResult {
+                from,
+                from_port,
+                to,
+                to_port,
+                rate_bps,
+                bytes,
+                busy_milli,
+                bottleneck_milli,
+                ..
+            } = l;
             let held = bottleneck_milli.map_or(String::new(), |n| n.to_string());
-            format!("{},{},{rate_bps},{bytes},{busy_milli},{held}\n", quoted(from), quoted(to))
+            let (from, to) = (quoted(from), quoted(to));
+            format!("{from},{from_port},{to},{to_port},{rate_bps},{bytes},{busy_milli},{held}\n")
         };
         let lines = self.links.iter().map(line);
         (!self.level.is_packet()).then(|| std::iter::once(head).chain(lines).collect())

@@ -565,3 +565,47 @@ fn the_sentence_about_the_link_that_fails_is_what_runs_give() {
     let docs = read("docs/simulation.md").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(docs.contains(&sentence), "docs/simulation.md has another sentence than\n{sentence}");
 }
+
+/// A failure is one of all links between two nodes, and so is the sentence about it; ports tell them apart.
+#[test]
+fn parallel_links_that_fail_are_told_together_and_told_apart_by_their_ports() {
+    let report = play(
+        r#"
+name = "two"
+stop_time = "2ms"
+[topology]
+kind = "custom"
+hosts = ["h0", "h1", "h2", "h3"]
+switches = ["a", "b"]
+links = [{ a = "h0", b = "a" }, { a = "h1", b = "a" }, { a = "h2", b = "b" }, { a = "h3", b = "b" }, { a = "a", b = "b" }, { a = "a", b = "b" }]
+[link]
+rate = "100G"
+delay = "1us"
+[routing]
+mode = "spray"
+[host]
+transport = "selective_repeat"
+[switch.config.port_defaults]
+mtu = 1600
+[[failure]]
+a = "a"
+b = "b"
+at = "20us"
+repair = "200us"
+[[workload]]
+kind = "permutation"
+shift = 2
+bytes = "1MB"
+"#,
+    );
+    let ways = |from: &str| {
+        let links = report.links.iter().filter(|l| l.from == from && ["a", "b"].contains(&l.to.as_str()));
+        links.map(|l| (l.from_port, l.to_port, l.lost_down)).collect::<Vec<_>>()
+    };
+    let there = ways("a");
+    assert!(matches!(there[..], [(2, 2, x), (3, 3, y)] if x > 0 && y > 0), "{there:?}");
+    let lost: u64 = there.iter().map(|(.., lost)| lost).sum();
+    let sentence = format!("The 2 links from a to b lost {lost} frames (");
+    let told = report.why.iter().filter(|why| why.contains("from a to b lost")).collect::<Vec<_>>();
+    assert!(matches!(&told[..], [one] if one.starts_with(&sentence)), "{told:?}");
+}

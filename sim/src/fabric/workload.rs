@@ -128,7 +128,7 @@ pub(super) fn notes<'a>(plan: &Plan, until: Nanos, flows: impl Iterator<Item = &
     }
     let endless = (endless > 0).then(|| {
         format!(
-            "{} without an end: `stop_time`, {until} ns, ends the run.",
+            "{} without an end: the run goes on to `stop_time`, {until} ns, unless it is stopped before.",
             counted(endless as usize, "flow")
         )
     });
