@@ -59,7 +59,7 @@ pub use mirror::{MirrorParams, MirrorTo};
 pub use mirror_reader::{MirrorHead, MirrorReader};
 pub use observer::{Arrival, Beside, HandedOn, Interest, Key, Observer, Record, Taken, What, kind_word};
 pub use params::{PortParams, SwitchError, SwitchParams, UnknownUnicast};
-pub use single::Dequeued;
+pub use single::{Dequeued, Passed};
 pub use snooping::Unjoined;
 pub use tap::{Tap, TapOrder, TapReader, TapSlot, Tapped};
 pub use view::Conservation;

@@ -30,6 +30,15 @@ impl<F> Dequeued<F> {
     }
 }
 
+/// A frame that has passed, see [`Switch::pass_one`].
+#[derive(Debug)]
+pub struct Passed<F> {
+    /// The frame.
+    pub frame: F,
+    /// What [`Switch::next_event`] says of the port it leaves by.
+    pub next: Option<Nanos>,
+}
+
 impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     /// [`Switch::receive`] of one frame. It goes the short way if a decision about its kind is kept and nothing is to be done to it
     /// but to queue it.
@@ -67,16 +76,17 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     }
 
     /// [`Switch::receive_one`] of a frame and at once [`Switch::transmit_one`] of `out`, if that is where it goes, it is the only one
-    /// there, and neither limits nor rates nor pauses are in its way: then no queue needs to know of it. Only for a line that is free,
-    /// where no control frame is due.
+    /// there, and neither limits nor rates nor pauses are in its way, nor is a control frame due at either port: then no queue needs to
+    /// know of it. Only for a line that is free.
     ///
     /// # Errors
     /// The frame, which goes the long way. Nothing has happened to it.
     #[inline]
-    pub fn pass_one(&mut self, port: PortId, out: PortId, frame: F, now: Nanos) -> Result<F, F> {
+    pub fn pass_one(&mut self, port: PortId, out: PortId, frame: F, now: Nanos) -> Result<Passed<F>, F> {
         self.sync_flow_cache();
-        let OwnPort { params, refuses, .. } = &self.ports[port.index()];
+        let OwnPort { params, refuses, generator, .. } = &self.ports[port.index()];
         let plain = refuses.is_none()
+            && !generator.due(now)
             && !params.complete_checksums
             && params.vlans.is_none()
             && self.is_plain()
@@ -98,6 +108,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         let waits = sender.shaper.is_some()
             || sender.scheduler.has_rates()
             || !sender.stage.is_empty()
+            || sender.generator.due(now)
             || sender.blocked(&mut self.queues, out, now) >> queue & 1 == 1;
         let len = u32::from(frame.len() as u16);
         let totals = BatchTotals { frames: 1, bytes: len, charge: self.admission.charge(len) };
@@ -114,7 +125,12 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         // It leaves nothing behind, which marks nobody.
         sender.stats.ecn_seen_ce[queue] += u64::from(decision.ecn().of(&frame).is_ce());
         sender.note_sent(&Staged { header: header_of(port, decision, now), totals, out, paused_ns: 0 }, now);
-        Ok(frame)
+        // Nothing waits there.
+        let mut next = sender.next_unasked();
+        if self.flushing.contains(out) {
+            next = next.min(now + 1);
+        }
+        Ok(Passed { frame, next: (next != Nanos::MAX).then(|| next.max(now)) })
     }
 
     /// The frame that [`Switch::transmit`] with a budget of one hands to the wire next, if no control frame is due: the wire takes

@@ -146,17 +146,16 @@ fn what_passes_is_as_received_and_sent() {
                     let mut coming = Err(frame);
                     for out in (0..PORTS).map(PortId) {
                         coming = match coming {
-                            Err(frame) if !passing.generator(out).due(now) => {
-                                passing.pass_one(id, out, frame, now).map(|frame| (out, frame))
-                            }
+                            Err(frame) => passing.pass_one(id, out, frame, now).map(|passed| (out, passed)),
                             other => other,
                         };
                     }
                     match coming {
                         Err(frame) => passing.receive_one(id, frame, now),
-                        Ok((out, frame)) => {
+                        Ok((out, passed)) => {
                             let sent = queued.transmit_one(out, now).unwrap();
-                            assert_eq!(sent.bytes(), frame.bytes(), "{what}");
+                            assert_eq!(sent.bytes(), passed.frame.bytes(), "{what}");
+                            assert_eq!(queued.next_event(out, now), passed.next, "{what}");
                             all[0] += 1;
                         }
                     }

@@ -442,10 +442,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     pub fn next_event(&mut self, port: PortId, now: Nanos) -> Option<Nanos> {
         let occupied = self.queues.occupied(port);
         let p = &mut self.ports[port.index()];
-        let mut at = p.generator.next_deadline();
-        if let Some(watchdog) = &p.watchdog {
-            at = at.min(watchdog.next_poll());
-        }
+        let mut at = p.next_unasked();
         let blocked = p.blocked(&mut self.queues, port, now);
         if occupied & blocked != 0 {
             at = at.min(p.reaction.next_expiry());
@@ -497,6 +494,13 @@ impl<F: Frame, O: Observer> Switch<F, Mmu, O> {
 }
 
 impl<F: Frame> OwnPort<F> {
+    /// When it has something to do at the latest, whatever its queues hold.
+    #[inline(always)]
+    pub(super) fn next_unasked(&self) -> Nanos {
+        let looks = self.watchdog.as_ref().map_or(Nanos::MAX, |watchdog| watchdog.next_poll());
+        self.generator.next_deadline().min(looks)
+    }
+
     fn link_down(&mut self, now: Nanos) {
         self.generator.link_down(now);
         self.reaction.link_down(now);

@@ -18,10 +18,7 @@ const UDP: u8 = 17;
 /// The ports of every switch towards every host.
 #[derive(Clone, Debug)]
 pub(super) struct Routes {
-    /// Switch and port of each host; [`NOWHERE`]: it has another host at the other end.
-    homes: Vec<(u32, u16)>,
-    /// Place of each switch among those that have hosts.
-    columns: Vec<u32>,
+    homes: Vec<Home>,
     edges: usize,
     /// `[switch][edge switch]`: a group, 0 the empty one.
     table: Vec<u32>,
@@ -33,6 +30,16 @@ pub(super) struct Routes {
     seeds: Vec<u64>,
     /// Some switch has a choice.
     has_choices: bool,
+}
+
+/// Where a host is.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    /// [`NOWHERE`]: it has another host at the other end.
+    switch: u32,
+    /// The place of the switch among those that have hosts.
+    column: u32,
+    port: u16,
 }
 
 /// The next hop of a frame.
@@ -47,14 +54,16 @@ impl Routes {
     /// Computes all of them, over the links for which `up` says so.
     pub fn new(plan: &Plan, seed: u64, up: impl Fn(usize) -> bool) -> Self {
         let switches = plan.names.len() - plan.hosts;
-        let mut homes = vec![(NOWHERE, 0); plan.hosts];
+        let mut homes = vec![Home { switch: NOWHERE, column: NOWHERE, port: 0 }; plan.hosts];
         let mut ports: Vec<Vec<(u16, usize, u32)>> = vec![Vec::new(); switches];
         for (number, link) in plan.links.iter().enumerate() {
             let [a, b] = link.ends;
             for (here, there) in [(a, b), (b, a)] {
                 let Some(switch) = here.node.checked_sub(plan.hosts) else { continue };
                 match there.node.checked_sub(plan.hosts) {
-                    None => homes[there.node] = (switch as u32, here.port as u16),
+                    None => {
+                        (homes[there.node].switch, homes[there.node].port) = (switch as u32, here.port as u16)
+                    }
                     Some(next) if up(number) => ports[switch].push((here.port as u16, next, link.weight)),
                     Some(_) => {}
                 }
@@ -62,16 +71,16 @@ impl Routes {
         }
         let mut columns = vec![NOWHERE; switches];
         let mut edges = Vec::new();
-        for (switch, _) in homes.iter().filter(|(switch, _)| *switch != NOWHERE) {
-            let column = &mut columns[*switch as usize];
+        for home in homes.iter_mut().filter(|home| home.switch != NOWHERE) {
+            let column = &mut columns[home.switch as usize];
             if *column == NOWHERE {
                 *column = edges.len() as u32;
-                edges.push(*switch as usize);
+                edges.push(home.switch as usize);
             }
+            home.column = *column;
         }
         let mut routes = Self {
             homes,
-            columns,
             edges: edges.len(),
             table: vec![0; switches * edges.len()],
             groups: vec![(0, 0)],
@@ -121,6 +130,7 @@ impl Routes {
         members.first() != members.last()
     }
 
+    #[inline]
     fn members_of(&self, group: usize) -> &[u16] {
         let (first, ports) = self.groups[group];
         &self.members[first as usize..][..ports as usize]
@@ -136,19 +146,22 @@ impl Routes {
 
     #[inline]
     fn home_port(&self, switch: usize, host: usize) -> Option<usize> {
-        let (home, port) = self.homes[host];
-        (home as usize == switch).then_some(port.into())
+        let home = self.homes[host];
+        (home.switch as usize == switch).then_some(home.port.into())
     }
 
-    #[inline]
+    #[inline(always)]
     fn group(&self, switch: usize, host: usize) -> &[u16] {
-        let Some(column) = self.columns.get(self.homes[host].0 as usize) else { return &[] };
-        self.members_of(self.table[switch * self.edges + *column as usize] as usize)
+        let column = self.homes[host].column;
+        if column == NOWHERE {
+            return &[];
+        }
+        self.members_of(self.table[switch * self.edges + column as usize] as usize)
     }
 
     /// Next hop at `switch` towards `host` of a frame that came by port `from`, where a group is chosen from by `dice`. It goes
     /// back only if there is no other way, and then only where routes have changed while it was under way.
-    #[inline]
+    #[inline(always)]
     pub fn hop(
         &self,
         switch: usize,

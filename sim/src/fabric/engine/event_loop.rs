@@ -20,6 +20,7 @@ use std::sync::Arc;
 use weir_dataplane::frame::Frame;
 use weir_dataplane::pfc::frame::is_mac_control;
 use weir_dataplane::portset::PortSet;
+use weir_dataplane::switch::Passed;
 use weir_dataplane::types::{MIN_FRAME_BYTES, Nanos, PRIORITIES, PortId, wire_bytes};
 use weir_endpoint::flow::{Arrival, Flow};
 use weir_endpoint::rclink::class::Class;
@@ -407,22 +408,18 @@ impl Fabric<'_> {
                 self.leaves(dir, s, port, &before, &mut frame);
             }
             self.measure_departure(s, at, frame.len() as u64);
-            return self.depart(dir, s, at, frame);
+            self.depart(dir, s, port, frame);
+            self.frame_left(s);
         }
         let next = self.switches[s].part_mut(at).next_event(port, ns);
         self.schedule_next_wake(dir, next);
     }
 
-    /// A data frame leaves port `at` of a switch by its line.
+    /// A data frame leaves a switch by its line.
     #[inline]
-    fn depart(&mut self, dir: usize, s: usize, at: usize, mut frame: SimFrame) {
-        let port = PortId(at as u16);
+    fn depart(&mut self, dir: usize, s: usize, port: PortId, mut frame: SimFrame) {
         self.stamp(dir, s, port, &mut frame);
         self.start_transmission(dir, frame);
-        self.frame_left(s);
-        let ns = self.ns();
-        let next = self.switches[s].part_mut(at).next_event(port, ns);
-        self.schedule_next_wake(dir, next);
     }
 
     /// A frame that has come to `at` leaves by `port` at once, if that holds nothing and its line is free: as nearly all do where little
@@ -435,12 +432,15 @@ impl Fabric<'_> {
             return Err(frame);
         }
         let (switch, from, to) = (node.part_mut(port), PortId(at.port as u16), PortId(port as u16));
-        if switch.generator(from).due(ns) || switch.generator(to).due(ns) {
-            return Err(frame);
-        }
-        let frame = switch.pass_one(from, to, frame, ns)?;
+        let Passed { frame, mut next } = switch.pass_one(from, to, frame, ns)?;
         self.measure_passing(s, port, frame.len() as u64);
-        self.depart(dir, s, port, frame);
+        self.depart(dir, s, to, frame);
+        if self.switches[s].pausing > 0 {
+            // Who is told to go on may be told by this port.
+            self.resume(s);
+            next = self.switches[s].part_mut(port).next_event(to, ns);
+        }
+        self.schedule_next_wake(dir, next);
         Ok(())
     }
 
