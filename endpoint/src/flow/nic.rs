@@ -261,7 +261,7 @@ impl Nic {
         // A NAK whose gap has been filled since leaves nothing to say.
         while !self.answers.is_empty()
             && let Some(nth) = self.answers.iter().position(|at| !held(self.answer_priority(*at)))
-            && let Some(at) = self.answers.remove(nth)
+            && let Some(at) = if nth == 0 { self.answers.pop_front() } else { self.answers.remove(nth) }
         {
             if let Some(receiver) = &mut self.receivers[at as usize]
                 && let Some((frame, echo)) = receiver.answer()

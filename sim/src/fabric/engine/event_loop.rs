@@ -447,6 +447,13 @@ impl Fabric<'_> {
     /// A data frame is about to leave a switch: it takes a record along if its sender wants one.
     #[inline]
     pub(super) fn stamp(&mut self, dir: usize, s: usize, port: PortId, frame: &mut SimFrame) {
+        if self.telemetry.is_some() {
+            self.stamp_wanted(dir, s, port, frame);
+        }
+    }
+
+    #[inline(never)]
+    fn stamp_wanted(&mut self, dir: usize, s: usize, port: PortId, frame: &mut SimFrame) {
         if let Some(telemetry) = &mut self.telemetry
             && let Some(stamp) = frame.stamp_mut()
         {
@@ -486,22 +493,23 @@ impl Fabric<'_> {
         if self.ns() >= self.switches[s].refresh_at {
             return self.run_switch_timers(s);
         }
-        for port in self.tick(s).iter() {
-            self.send_due_pfc(s, port.index());
+        if let Some(resumed) = self.tick(s) {
+            resumed.iter().for_each(|port| _ = self.send_due_pfc(s, port.index()));
         }
     }
 
-    /// A switch looks at its groups and queues. Returns the ports whose peer may go on.
+    /// A switch looks at its groups and queues. Returns the ports whose peer may go on, if there may be any.
     #[inline]
-    fn tick(&mut self, s: usize) -> PortSet {
+    fn tick(&mut self, s: usize) -> Option<PortSet> {
         let (ns, node) = (self.ns(), &mut self.switches[s]);
         node.watch(ns);
         node.parts.iter_mut().for_each(|part| part.tick(ns));
         // Nearly always there is none.
-        if node.parts.iter().any(FabricSwitch::has_news) { self.hear_news(s) } else { PortSet::EMPTY }
+        node.parts.iter().any(FabricSwitch::has_news).then(|| self.hear_news(s))
     }
 
     /// What ticks of a switch have brought.
+    #[inline(never)]
     fn hear_news(&mut self, s: usize) -> PortSet {
         let ns = self.ns();
         let news = |part: &mut FabricSwitch| (part.take_resumed(), part.take_flushed());

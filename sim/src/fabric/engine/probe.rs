@@ -48,7 +48,8 @@ impl Gauge {
     #[inline]
     pub(super) fn advance(&mut self, now: Ps, from: Ps) {
         let begin = self.since.max(from);
-        if now > begin {
+        // Nearly always nothing has waited where frames pass.
+        if self.bytes > 0 && now > begin {
             self.integral += u128::from(self.bytes) * u128::from(now - begin);
         }
         self.since = now;
