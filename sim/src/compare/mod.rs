@@ -17,6 +17,7 @@ use side::Side;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use weir_layout::Grid;
+use weir_layout::counted;
 
 /// Settings that are compared at most: a page has so many colours.
 const MOST: usize = 16;
@@ -63,18 +64,31 @@ pub enum CompareError {
         /// Its layout.
         got: u32,
     },
-    /// A sweep of which no point was played.
-    #[error("{}: no point of this sweep has a result; play it with `weir sim sweep`", .0.display())]
-    Empty(PathBuf),
+    /// A sweep of which no point has a result.
+    #[error("{}: no point of this sweep has a result{}", path.display(), match refused {
+        None => "; play it with `weir sim sweep`".to_owned(),
+        Some(why) => format!(": {why}; mend that, and play it with `weir sim sweep` into another folder"),
+    })]
+    Empty {
+        /// Its folder.
+        path: PathBuf,
+        /// Points that were played and refused, and the reason of the first.
+        refused: Option<String>,
+    },
     /// A folder of a sweep that cannot be used.
     #[error(transparent)]
     Sweep(#[from] SweepError),
     /// Too few or too many to compare.
-    #[error(
-        "{0} settings, and 2 to {MOST} can be compared: give more folders, or sweeps with fewer values (those of the axis \
-         `seed` are runs of one setting)"
-    )]
-    Count(usize),
+    #[error("{}, and 2 to {MOST} can be compared: {}{}", counted(*count, "setting"), match count {
+        0 | 1 => "give more folders, or sweeps with more values (those of the axis `seed` are runs of one setting)",
+        _ => "give fewer folders, or sweeps with fewer values (those of the axis `seed` are runs of one setting)",
+    }, left_out.iter().map(|what| format!("; {what}")).collect::<String>())]
+    Count {
+        /// Settings.
+        count: usize,
+        /// Points of sweeps without a result, in words.
+        left_out: Vec<String>,
+    },
 }
 
 /// The results in these folders and files beside one another.
@@ -87,7 +101,8 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, CompareError> {
         sides.append(&mut side::read(path)?);
     }
     if !(2..=MOST).contains(&sides.len()) {
-        return Err(CompareError::Count(sides.len()));
+        let left_out = sides.iter().filter_map(|side| side.left_out.clone()).collect();
+        return Err(CompareError::Count { count: sides.len(), left_out });
     }
     Ok(Comparison { sides })
 }

@@ -250,11 +250,16 @@ fn points(path: &Path, merged: sweep::Merged) -> Result<Vec<Side>, CompareError>
         let runs = BTreeMap::from([(point.seed, run)]);
         sides.push((settings, Side { name, runs, neighbours, left_out: None }));
     }
-    let (missing, broken) = (merged.missing.len(), merged.broken.len());
-    let Some((_, first)) = sides.first_mut() else { return Err(CompareError::Empty(path.to_owned())) };
+    let (all, missing, broken) = (merged.points, merged.missing.len(), merged.broken.len());
+    let reason = merged.broken.first().map(|(point, reason)| format!("point {point}: {reason}"));
+    let Some((_, first)) = sides.first_mut() else {
+        let refused = reason.map(|reason| format!("{broken} of {all} were refused, {reason}"));
+        return Err(CompareError::Empty { path: path.to_owned(), refused });
+    };
     if missing + broken > 0 {
-        let all = merged.points;
-        first.left_out = Some(format!("of {all} points of the sweep {missing} are missing, {broken} broken"));
+        let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+        first.left_out =
+            Some(format!("of {all} points of the sweep {missing} are missing, {broken} broken{reason}"));
     }
     Ok(sides.into_iter().map(|(_, side)| side).collect())
 }

@@ -186,7 +186,9 @@ fn seeds_of_sweeps_are_pairs_with_an_interval() {
     let one = compare(&[one]).unwrap();
     assert!(one.legend()[1].contains("link.rate = \"25G\": 2 seeds, 1 to 2"), "{:?}", one.legend());
     assert!(
-        one.notes().iter().any(|n| n == "A: of 6 points of the sweep 0 are missing, 2 broken"),
+        one.notes()
+            .iter()
+            .any(|n| n.starts_with("A: of 6 points of the sweep 0 are missing, 2 broken (point ")),
         "{:?}",
         one.notes()
     );
@@ -262,8 +264,25 @@ fn what_is_no_result_is_refused_with_a_remedy() {
         assert!(refused.contains(name) && refused.contains(what), "{name}: {refused}");
     }
     let alone = compare(std::slice::from_ref(&good)).unwrap_err().to_string();
-    assert!(alone.starts_with("1 settings, and 2 to 16 can be compared: give more folders"), "{alone}");
-    assert!(matches!(compare(&vec![good; 17]), Err(CompareError::Count(17))));
+    assert!(alone.starts_with("1 setting, and 2 to 16 can be compared: give more folders"), "{alone}");
+    let many = compare(&vec![good; 17]).unwrap_err().to_string();
+    assert!(many.starts_with("17 settings, and 2 to 16 can be compared: give fewer folders"), "{many}");
+    // Points that are refused: all, and one of two.
+    let spine = ("topology.kind", "[\"no_such\"]");
+    let refused = sweep_of(dir.path(), "refused", "100G", &[spine]);
+    let refused = compare(&[refused]).unwrap_err().to_string();
+    assert!(
+        refused.contains("no point of this sweep has a result: 1 of 1 were refused, point 0: ")
+            && refused.contains("no_such"),
+        "{refused}"
+    );
+    let half = sweep_of(dir.path(), "half", "100G", &[("link.rate", "[\"100G\", \"0G\"]")]);
+    let half = compare(&[half]).unwrap_err().to_string();
+    assert!(
+        half.starts_with("1 setting, and 2")
+            && half.contains("; of 2 points of the sweep 0 are missing, 1 broken (point 1: "),
+        "{half}"
+    );
     // A plan that was written before its first point was.
     let sweep = sweep_of(dir.path(), "sweep", "100G", &[("seed", "[1]")]);
     for file in std::fs::read_dir(&sweep).unwrap().map(|e| e.unwrap().path()) {
@@ -273,7 +292,7 @@ fn what_is_no_result_is_refused_with_a_remedy() {
             std::fs::remove_file(file).unwrap();
         }
     }
-    assert!(matches!(compare(&[sweep]), Err(CompareError::Empty(_))));
+    assert!(matches!(compare(&[sweep]), Err(CompareError::Empty { refused: None, .. })));
 }
 
 /// What a page draws.

@@ -27,6 +27,8 @@ pub(super) struct Context {
     pub resent: bool,
     /// Links lose pauses by a `pause_loss`, not by failures alone.
     pub pause_loss: bool,
+    /// Links fail.
+    pub failures: bool,
     /// Every failure has a repair.
     pub repaired: bool,
     /// Who may hold how much of the buffer of a switch.
@@ -59,7 +61,7 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
         };
         let said = unanswered(report, context).into_iter().chain([no_switch.into()]).chain(by_hosts);
         let said = said.chain(full_memories(report)).chain(context.notes.iter().cloned());
-        return said.chain(lost_on_links(report)).collect();
+        return said.chain(lost_on_links(report, context)).collect();
     };
     let mut all = context.notes.clone();
     all.extend(deadlock(report, &context.circle, config.watchdog.as_ref()));
@@ -74,12 +76,12 @@ pub(super) fn sentences(report: &Report, context: &Context) -> Vec<String> {
     for (switch, port) in report.ports() {
         all.extend(drops(report, context, switch, port));
     }
-    all.extend(lost_on_links(report));
+    all.extend(lost_on_links(report, context));
     all
 }
 
 /// What was lost between switches and hosts.
-fn lost_on_links(report: &Report) -> Vec<String> {
+fn lost_on_links(report: &Report, context: &Context) -> Vec<String> {
     let mut all = Vec::new();
     let lost: u64 = report.links.iter().map(|l| l.lost).sum();
     if lost > 0 {
@@ -109,9 +111,10 @@ fn lost_on_links(report: &Report) -> Vec<String> {
     }
     let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
     if lost > 0 {
-        let cause = match report.links.iter().any(|l| l.lost_down > 0) {
-            true => "by their `pause_loss`, or while they were down",
-            false => "their `pause_loss` says so",
+        let cause = match (context.pause_loss, context.failures) {
+            (true, true) => "by their `pause_loss`, or while they were down",
+            (true, false) => "their `pause_loss` says so",
+            (false, _) => "while they were down",
         };
         all.push(format!("Links lost {}: {cause}.", counted(lost, "PFC frame")));
     }

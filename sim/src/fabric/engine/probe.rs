@@ -212,6 +212,7 @@ impl Fabric<'_> {
             .concat(),
             resent: self.flows.iter().all(|f| self.is_resent(f)),
             pause_loss: self.plan.links.iter().any(|link| link.spec.pause_loss > 0.0),
+            failures: !self.spec.failures.is_empty(),
             repaired: self.spec.failures.iter().all(|failure| failure.repair.is_some()),
             policy: Policy::of(self.spec).unwrap_or(Policy::Weir {}),
             credits: self.has_credits(),
