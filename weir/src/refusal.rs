@@ -201,13 +201,20 @@ fn of_cause(cause: &(dyn StdError + 'static)) -> Option<Vec<Fault>> {
         return Some(match error {
             CompareError::File { path, error } => of_file(path, cause, error),
             CompareError::Sweep(error) => of_sweep(error),
-            CompareError::Count(_) => {
-                one("RESULT".into(), "give 2 to 16 settings: more folders, or sweeps with fewer values")
+            CompareError::Count { count: 0 | 1, .. } => {
+                one("RESULT".into(), "give 2 to 16 settings: more folders, or sweeps with more values")
             }
+            CompareError::Count { .. } => {
+                one("RESULT".into(), "give 2 to 16 settings: fewer folders, or sweeps with fewer values")
+            }
+            CompareError::Empty { path, refused: Some(_) } => one(
+                path.display().to_string(),
+                "mend what was refused, and play it with `weir sim sweep` into another folder",
+            ),
             CompareError::Nothing(path)
             | CompareError::NoReport { path, .. }
             | CompareError::Layout { path, .. }
-            | CompareError::Empty(path) => {
+            | CompareError::Empty { path, .. } => {
                 one(path.display().to_string(), "play it with `weir sim FILE --out DIR` or `weir sim sweep`")
             }
         });
