@@ -609,3 +609,61 @@ bytes = "1MB"
     let told = report.why.iter().filter(|why| why.contains("from a to b lost")).collect::<Vec<_>>();
     assert!(matches!(&told[..], [one] if one.starts_with(&sentence)), "{told:?}");
 }
+
+/// What hosts throw away has a reason where routes change, and is no data of the latency report.
+#[test]
+fn frames_that_a_repair_lets_overtake_are_told_and_are_no_data() {
+    let text = |host: &str, flow: &str| {
+        format!(
+            r#"
+name = "overtaken"
+stop_time = "2ms"
+latency = true
+[topology]
+kind = "custom"
+hosts = ["h0", "h1", "h2"]
+switches = ["a", "b", "c"]
+links = [{{ a = "h0", b = "a" }}, {{ a = "h1", b = "b" }}, {{ a = "h2", b = "c" }}, {{ a = "a", b = "b" }}, {{ a = "b", b = "c", rate = "25G" }}, {{ a = "a", b = "c" }}]
+[routing]
+convergence = "10us"
+[[failure]]
+a = "a"
+b = "b"
+at = "20us"
+repair = "100us"
+[host]
+{host}
+[[workload]]
+kind = "flow"
+from = "h0"
+to = "h1"
+bytes = "2MB"
+{flow}
+"#
+        )
+    };
+    for (host, flow) in [
+        ("protocol = \"rocev2\"", "reliable = false"),
+        ("protocol = \"rclink\"\n[host.rclink]\nretransmit = false", ""),
+    ] {
+        let report = play(&text(host, flow));
+        let useless = report.flows[0].useless.unwrap();
+        let latency = report.latency.as_ref().unwrap();
+        assert!(useless > 100, "{host}: {useless}");
+        let taken = report.flows[0].delivered.div_ceil(1024);
+        let frames = |kind: &str| {
+            latency.end_to_end.iter().filter(|of| of.name == kind).map(|of| of.frames).sum::<u64>()
+        };
+        assert_eq!(frames("data"), taken, "{host}");
+        // A few CNPs besides.
+        assert!(
+            (useless..useless + 10).contains(&frames("other")),
+            "{host}: {useless} and {}",
+            frames("other")
+        );
+        let told = format!(
+            "Hosts threw away {useless} frames that came out of order, or again: frames overtake one another where"
+        );
+        assert!(report.why.iter().any(|why| why.starts_with(&told)), "{host}: {:?}", report.why);
+    }
+}

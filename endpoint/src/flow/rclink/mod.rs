@@ -103,6 +103,8 @@ pub struct RcLinkNic {
     held_back: Pauses,
     /// When a message was read last.
     last_read: Nanos,
+    /// Frames it has taken although later ones of the same queue pair were there, without retransmission.
+    overtaken: u64,
     /// Flows that are complete at their sender, until somebody asks.
     completed: VecDeque<u32>,
     /// The flow whose last packet was sent last, until somebody asks.
@@ -155,6 +157,7 @@ impl RcLinkNic {
             memory_peak: 0,
             held_back: Pauses::default(),
             last_read: 0,
+            overtaken: 0,
             completed: VecDeque::new(),
             left: None,
             scratch: Vec::new(),

@@ -69,9 +69,9 @@ impl RcLinkNic {
         arrival
     }
 
-    /// Frames of data it has taken, those among them that wait to be read.
+    /// Frames of data it has taken, those among them that wait to be read, without those that will be thrown away then.
     pub fn frames_taken(&self) -> u64 {
-        self.endpoint.counters().rx_data
+        self.endpoint.counters().rx_data - self.overtaken
     }
 
     /// What a frame meant to the end it was for.
@@ -94,6 +94,8 @@ impl RcLinkNic {
                     *marked = own;
                 }
                 if is_taken {
+                    // Whoever reads in turn has read one that was sent after it by then, and throws it away.
+                    self.overtaken += u64::from(number < *arrived);
                     unread.push_back(number);
                     *arrived = number.saturating_add(1).max(*arrived);
                 }

@@ -264,20 +264,32 @@ impl Fabric<'_> {
         .explained(&context)
     }
 
-    /// What hosts threw away since later frames of the same flow were there: spraying is a cause that nothing else names.
+    /// What hosts threw away since later frames of the same flow were there: spraying and other routes are causes that nothing else
+    /// names.
     fn overtaken(&self, flows: &[FlowResult]) -> Vec<String> {
         let keeps = |planned: &Planned| matches!(planned.flow.transport, Transport::SelectiveRepeat(_));
         let in_order = self.flows.iter().zip(flows).filter(|(planned, _)| !keeps(planned));
         let useless: u64 = in_order.filter_map(|(_, flow)| flow.useless).sum();
-        if self.spec.routing.mode != RoutingMode::Spray || useless == 0 {
+        let sprays = self.spec.routing.mode == RoutingMode::Spray;
+        if useless == 0 || !sprays && self.spec.failures.is_empty() {
             return Vec::new();
         }
         let is_lost = self.lines.iter().any(|line| line.lost + line.lost_down > 0)
             || self.ports().any(|port| port.drops.0.iter().sum::<u64>() > 0);
         let too = if is_lost { ", and what follows a lost one is thrown away, too" } else { "" };
+        let (cause, remedy) = match sprays {
+            true => (
+                "with `routing.mode = \"spray\"` frames overtake one another",
+                "Over one path they come in order (`mode = \"ecmp\"`); reliable",
+            ),
+            false => (
+                "frames overtake one another where routes change, when a [[failure]] begins and when it is repaired",
+                "Reliable",
+            ),
+        };
         vec![format!(
-            "Hosts threw away {} that came out of order, or again: with `routing.mode = \"spray\"` frames overtake one another{too}. \
-             Over one path they come in order (`mode = \"ecmp\"`); reliable RoCEv2 flows keep what overtakes with `host.transport = \"selective_repeat\"`.",
+            "Hosts threw away {} that came out of order, or again: {cause}{too}. {remedy} RoCEv2 flows keep what overtakes \
+             with `host.transport = \"selective_repeat\"`.",
             counted(useless, "frame")
         )]
     }
