@@ -125,11 +125,7 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
         // It leaves nothing behind, which marks nobody.
         sender.stats.ecn_seen_ce[queue] += u64::from(decision.ecn().of(&frame).is_ce());
         sender.note_sent(&Staged { header: header_of(port, decision, now), totals, out, paused_ns: 0 }, now);
-        // Nothing waits there.
-        let mut next = sender.next_unasked();
-        if self.flushing.contains(out) {
-            next = next.min(now + 1);
-        }
+        let next = sender.next_if_empty(self.flushing.contains(out), now);
         Ok(Passed { frame, next: (next != Nanos::MAX).then(|| next.max(now)) })
     }
 

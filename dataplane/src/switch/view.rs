@@ -442,13 +442,10 @@ impl<F: Frame, A: Admission, O: Observer> Switch<F, A, O> {
     pub fn next_event(&mut self, port: PortId, now: Nanos) -> Option<Nanos> {
         let occupied = self.queues.occupied(port);
         let p = &mut self.ports[port.index()];
-        let mut at = p.next_unasked();
+        let mut at = p.next_if_empty(self.flushing.contains(port), now);
         let blocked = p.blocked(&mut self.queues, port, now);
         if occupied & blocked != 0 {
             at = at.min(p.reaction.next_expiry());
-        }
-        if self.flushing.contains(port) {
-            at = at.min(now + 1);
         }
         if !p.stage.is_empty() {
             at = now;
@@ -494,11 +491,12 @@ impl<F: Frame, O: Observer> Switch<F, Mmu, O> {
 }
 
 impl<F: Frame> OwnPort<F> {
-    /// When it has something to do at the latest, whatever its queues hold.
+    /// [`Switch::next_event`] where nothing waits, but that it may lie in the past; [`Nanos::MAX`]: there is none.
     #[inline(always)]
-    pub(super) fn next_unasked(&self) -> Nanos {
+    pub(super) fn next_if_empty(&self, flushes: bool, now: Nanos) -> Nanos {
         let looks = self.watchdog.as_ref().map_or(Nanos::MAX, |watchdog| watchdog.next_poll());
-        self.generator.next_deadline().min(looks)
+        let at = self.generator.next_deadline().min(looks);
+        if flushes { at.min(now + 1) } else { at }
     }
 
     fn link_down(&mut self, now: Nanos) {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use weir_sim::ns3::config::{Config, Control, FlowSpec, Topology};
+use weir_sim::ns3::config::{Config, Control, FlowSpec, Marking, Topology};
 
 use super::process::{cpu_seconds, peak_rss_kb};
 
@@ -68,7 +68,8 @@ pub fn play(path: &str, topology: &Topology, flows: &[FlowSpec], config: &Config
 fn has_ended(process: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The state is behind the name, which is in brackets.
-    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with(['Z', 'X']))
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    state.is_empty() || state.starts_with(['Z', 'X'])
 }
 
 /// `sip dip sport dport bytes start fct standalone`, times in ns.
@@ -95,67 +96,74 @@ fn flows_text(flows: &[FlowSpec]) -> String {
     format!("{}\n", flows.len()) + &flows.iter().map(line).collect::<String>()
 }
 
-/// Of `config` what the runs of this program differ in; the rest is the simulator's preset for 100G, which `config` has, too.
+/// The simulator's preset for 100G, as far as the runs of this program have it in common: what their `Config` has, too.
+const PRESET: &str = "USE_DYNAMIC_PFC_THRESHOLD 1
+ALPHA_RESUME_INTERVAL 1
+RATE_DECREASE_INTERVAL 4
+CLAMP_TARGET_RATE 0
+RP_TIMER 300
+EWMA_GAIN 0.00390625
+FAST_RECOVERY_TIMES 1
+RATE_AI 20Mb/s
+RATE_HAI 200Mb/s
+MIN_RATE 1000Mb/s
+DCTCP_RATE_AI 1000Mb/s
+ERROR_RATE_PER_LINK 0.0000
+L2_CHUNK_SIZE 4000
+L2_ACK_INTERVAL 1
+L2_BACK_TO_ZERO 0
+HAS_WIN 0
+GLOBAL_T 1
+VAR_WIN 0
+FAST_REACT 0
+U_TARGET 0.95
+MI_THRESH 0
+INT_MULTI 1
+MULTI_RATE 0
+SAMPLE_FEEDBACK 0
+PINT_LOG_BASE 1.05
+PINT_PROB 1.0
+RATE_BOUND 1
+ACK_HIGH_PRIO 1
+LINK_DOWN 0 0 0
+ENABLE_TRACE 0
+QLEN_MON_START 4000000000000
+QLEN_MON_END 4000000000001
+";
+
+/// Queues are looked at when all is over, which costs nothing.
 fn config_text(config: &Config, folder: &Path) -> String {
-    let by_rate = |value: fn(&weir_sim::ns3::config::Marking) -> String| {
+    let by_rate = |value: fn(&Marking) -> f64| {
         let maps: Vec<String> = config.marking.iter().map(|m| format!("{} {}", m.rate, value(m))).collect();
         // Maps are read even where nothing is marked.
-        let unmarked = || vec!["100000000000 1".to_owned(), "400000000000 1".to_owned()];
-        let maps = if maps.is_empty() { unmarked() } else { maps };
+        let maps = if maps.is_empty() { vec!["100000000000 1".to_owned()] } else { maps };
         format!("{} {}", maps.len(), maps.join(" "))
     };
-    let is_dcqcn = matches!(config.control, Control::Dcqcn(_));
-    let of_file = |name: &str| folder.join(name).display().to_string();
-    let number = |n: u64| n.to_string();
-    let keys = [
-        ("ENABLE_QCN", number(u64::from(!config.marking.is_empty()))),
-        ("USE_DYNAMIC_PFC_THRESHOLD", number(1)),
-        ("PACKET_PAYLOAD_SIZE", config.payload.to_string()),
-        ("TOPOLOGY_FILE", of_file("topology")),
-        ("FLOW_FILE", of_file("flows")),
-        ("TRACE_FILE", of_file("traced")),
-        ("TRACE_OUTPUT_FILE", of_file("trace")),
-        ("FCT_OUTPUT_FILE", of_file("fct")),
-        ("PFC_OUTPUT_FILE", of_file("pfc")),
-        ("QLEN_MON_FILE", of_file("depths")),
-        // The queues are looked at when all is over.
-        ("QLEN_MON_START", number(4_000_000_000_000)),
-        ("QLEN_MON_END", number(4_000_000_000_001)),
-        ("SIMULATOR_STOP_TIME", number(ORIGIN + config.stop / 1_000_000_000)),
-        ("CC_MODE", number(u64::from(is_dcqcn))),
-        ("ALPHA_RESUME_INTERVAL", number(1)),
-        ("RATE_DECREASE_INTERVAL", number(4)),
-        ("CLAMP_TARGET_RATE", number(0)),
-        ("RP_TIMER", number(300)),
-        ("EWMA_GAIN", "0.00390625".to_owned()),
-        ("FAST_RECOVERY_TIMES", number(1)),
-        ("RATE_AI", "20Mb/s".to_owned()),
-        ("RATE_HAI", "200Mb/s".to_owned()),
-        ("MIN_RATE", "1000Mb/s".to_owned()),
-        ("DCTCP_RATE_AI", "1000Mb/s".to_owned()),
-        ("ERROR_RATE_PER_LINK", "0.0000".to_owned()),
-        ("L2_CHUNK_SIZE", number(4000)),
-        ("L2_ACK_INTERVAL", number(1)),
-        ("L2_BACK_TO_ZERO", number(0)),
-        ("HAS_WIN", number(0)),
-        ("GLOBAL_T", number(1)),
-        ("VAR_WIN", number(0)),
-        ("FAST_REACT", number(0)),
-        ("U_TARGET", "0.95".to_owned()),
-        ("MI_THRESH", number(0)),
-        ("INT_MULTI", number(1)),
-        ("MULTI_RATE", number(0)),
-        ("SAMPLE_FEEDBACK", number(0)),
-        ("PINT_LOG_BASE", "1.05".to_owned()),
-        ("PINT_PROB", "1.0".to_owned()),
-        ("RATE_BOUND", number(1)),
-        ("ACK_HIGH_PRIO", number(1)),
-        ("LINK_DOWN", "0 0 0".to_owned()),
-        ("ENABLE_TRACE", number(0)),
-        ("KMIN_MAP", by_rate(|m| (m.kmin / 1000).to_string())),
-        ("KMAX_MAP", by_rate(|m| (m.kmax / 1000).to_string())),
-        ("PMAX_MAP", by_rate(|m| m.pmax.to_string())),
-        ("BUFFER_SIZE", number(u64::from(config.buffer >> 20))),
-    ];
-    keys.iter().map(|(key, value)| format!("{key} {value}\n")).collect()
+    let folder = folder.display();
+    format!(
+        "{PRESET}TOPOLOGY_FILE {folder}/topology
+FLOW_FILE {folder}/flows
+TRACE_FILE {folder}/traced
+TRACE_OUTPUT_FILE {folder}/trace
+FCT_OUTPUT_FILE {folder}/fct
+PFC_OUTPUT_FILE {folder}/pfc
+QLEN_MON_FILE {folder}/depths
+SIMULATOR_STOP_TIME {}
+CC_MODE {}
+ENABLE_QCN {}
+KMIN_MAP {}
+KMAX_MAP {}
+PMAX_MAP {}
+PACKET_PAYLOAD_SIZE {}
+BUFFER_SIZE {}
+",
+        ORIGIN + config.stop / 1_000_000_000,
+        u8::from(matches!(config.control, Control::Dcqcn(_))),
+        u8::from(!config.marking.is_empty()),
+        by_rate(|m| f64::from(m.kmin / 1000)),
+        by_rate(|m| f64::from(m.kmax / 1000)),
+        by_rate(|m| m.pmax),
+        config.payload,
+        config.buffer >> 20,
+    )
 }

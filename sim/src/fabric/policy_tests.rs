@@ -202,7 +202,6 @@ fn a_report_has_the_shared_bytes_of_the_policy() {
     assert_ne!(own.switches[0].shared, of_model);
 }
 
-/// A model looks at its threshold when a frame leaves: what it holds back then and holds nothing of waits for ever.
 #[test]
 fn headroom_that_lossy_groups_use_is_not_told_as_that_of_lossless_ones() {
     let lossy = "[[workload]]\nkind = \"incast\"\nto = \"h0\"\nbytes = \"900KB\"\npriority = 0\ndscp = 0\nreliable = false\n";
@@ -221,6 +220,7 @@ fn headroom_that_lossy_groups_use_is_not_told_as_that_of_lossless_ones() {
     }
 }
 
+/// A model looks at its threshold when a frame leaves: what it holds back then and holds nothing of waits for ever.
 #[test]
 fn a_switch_that_holds_hosts_back_for_nothing_is_named() {
     let incast = "[[workload]]\nkind = \"incast\"\nto = \"h4\"\nbytes = \"3MB\"\n";

@@ -667,3 +667,54 @@ bytes = "2MB"
         assert!(report.why.iter().any(|why| why.starts_with(&told)), "{host}: {:?}", report.why);
     }
 }
+
+/// A pause may be lost where no data is: a host that has sent all, and whose link fails, is still refreshed.
+#[test]
+fn pauses_that_a_failed_link_loses_are_put_down_to_that() {
+    let text = |loss: &str| {
+        format!(
+            r#"
+name = "lost pause"
+stop_time = "1ms"
+[topology]
+kind = "star"
+hosts = 6
+[link]
+{loss}
+[switch.config.buffer]
+size = "4MiB"
+[[switch.config.buffer.profile]]
+name = "lossless"
+static_th = "40KiB"
+[switch.config.pfc]
+pause_quanta = 400
+refresh = "37.5%"
+[[failure]]
+a = "h1"
+b = "s0"
+at = "6300ns"
+repair = "16us"
+[[workload]]
+kind = "incast"
+to = "h0"
+bytes = 60000
+reliable = false
+"#
+        )
+    };
+    for (loss, cause) in
+        [("", "while they were down"), ("pause_loss = 0.5", "by their `pause_loss`, or while they were down")]
+    {
+        let report = play(&text(loss));
+        let lost: u64 = report.links.iter().map(|l| l.lost_pauses).sum();
+        assert!(lost > 0, "{loss}");
+        let told =
+            report.why.iter().filter(|why| why.starts_with("Links lost ") && why.contains("PFC frame"));
+        assert!(
+            told.clone().count() == 1 && told.clone().all(|why| why.ends_with(&format!(": {cause}."))),
+            "{:?}",
+            report.why
+        );
+    }
+    assert_eq!(play(&text("")).links.iter().map(|l| l.lost_down).sum::<u64>(), 0);
+}
